@@ -521,7 +521,8 @@ raw_receiver::script hang_after_request() {
   };
 }
 
-black_hole::black_hole(bool ipv6) : listener_(bind_loopback(ipv6, 0, port_)) {
+black_hole::black_hole(bool ipv6) {
+  listener_ = bind_loopback(ipv6, 0, port_);
   if (listen(listener_, 0) != 0) throw std::runtime_error(std::string("listen: ") + std::strerror(errno));
   sockaddr_storage address{};
   socklen_t length = sizeof address;
