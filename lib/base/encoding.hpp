@@ -12,6 +12,7 @@
 namespace outboxd::base {
 
 [[nodiscard]] std::string base64_encode(std::string_view bytes);            // RFC 4648 section 4, padded
+void append_base64(std::string& out, std::string_view bytes);               // the same, into a buffer that is re-used
 [[nodiscard]] result<std::string> base64_decode(std::string_view text);     // standard alphabet, padding required, no white space; never a partial result
 [[nodiscard]] std::string base64url_encode(std::string_view bytes);         // RFC 4648 section 5, unpadded
 [[nodiscard]] result<std::string> base64url_decode(std::string_view text);  // padding optional
