@@ -1,0 +1,250 @@
+-- Fan-out: who gets an event. It happens in the application's own transaction, so nothing here may fail, lock a row
+-- that others write, or wait. Plain reads, plain inserts of new keys, no subtransaction (an EXCEPTION block would cost
+-- every application), every expression total.
+
+-- The patterns an event type can match: '*', the type itself, and 'a.*', 'a.b.*' for 'a.b.c'. Backwards matching by
+-- look-up costs the same for one endpoint as for ten thousand.
+CREATE FUNCTION @schema@.patterns(p_event_type text) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    v_parts  text[] := string_to_array(p_event_type, '.');
+    v_prefix text := '';
+    v_all    text[] := ARRAY['*', p_event_type];
+BEGIN
+    FOR i IN 1 .. cardinality(v_parts) - 1 LOOP
+        v_prefix := v_prefix || v_parts[i] || '.';
+        v_all := v_all || (v_prefix || '*');
+    END LOOP;
+    RETURN v_all;
+END $$;
+
+-- The lane of a direct URL: its breaker key, or scheme, host and port, so that all spellings of one receiver share one
+-- circuit and one limit. The user part never becomes a lane name: it may hold a password.
+CREATE FUNCTION @schema@.url_lane(p_url text, p_breaker_key text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    v_scheme    text;
+    v_authority text;
+BEGIN
+    IF p_breaker_key IS NOT NULL THEN
+        RETURN left('url:' || p_breaker_key, 255);
+    END IF;
+    v_scheme := lower(substring(p_url COLLATE "C" from '^[A-Za-z][A-Za-z0-9+.-]*(?=://)'));
+    IF v_scheme IS NULL THEN
+        RETURN 'url:invalid';
+    END IF;
+    v_authority := substring(substr(p_url, length(v_scheme) + 4) from '^[^/?#]*');
+    v_authority := lower(regexp_replace(v_authority, '^.*@', '') COLLATE "C");
+    v_authority := regexp_replace(v_authority, ':$', '');
+    IF v_authority = '' OR v_authority LIKE ':%' THEN
+        RETURN 'url:invalid';
+    END IF;
+    IF v_authority !~ ':[0-9]+$' THEN
+        v_authority := v_authority || CASE v_scheme WHEN 'https' THEN ':443' WHEN 'http' THEN ':80' ELSE '' END;
+    END IF;
+    RETURN left('url:' || v_scheme || '://' || v_authority, 255);
+END $$;
+
+-- The matching, written once. Names of the endpoints after p_after, at most p_limit, in order of name; refused is true
+-- when the event names an endpoint that belongs to another tenant. Disabled and paused endpoints match as well: their
+-- deliveries wait. It has no SET clause and is one SELECT, so that the planner puts it into its callers' plans; they
+-- pin search_path.
+CREATE FUNCTION @schema@.match(p_event_type text, p_tenant text, p_endpoint text, p_after text, p_limit int)
+RETURNS TABLE (names text[], refused boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN p_endpoint IS NULL THEN
+                ARRAY(SELECT DISTINCT s.endpoint
+                      FROM @schema@.subscription s
+                      WHERE s.pattern = ANY (@schema@.patterns(p_event_type))
+                        AND s.tenant_id = ANY (ARRAY['', p_tenant])
+                        AND s.endpoint > p_after
+                      ORDER BY s.endpoint
+                      LIMIT p_limit)
+           ELSE ARRAY(SELECT n.name FROM @schema@.endpoint n WHERE n.name = p_endpoint AND n.name > p_after) END,
+           p_endpoint IS NOT NULL AND EXISTS (
+                SELECT FROM @schema@.endpoint n WHERE n.name = p_endpoint AND n.tenant_id <> coalesce(p_tenant, ''))
+$$;
+
+-- AFTER INSERT of each statement on event. SECURITY DEFINER: the application may insert events and nothing else.
+CREATE FUNCTION @schema@.fan_out() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, @schema@, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_indexscan = on SET enable_nestloop = on SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now      constant timestamptz := clock_timestamp();  -- read once: all rows of a statement are equally old
+    v_limit    int := coalesce((SELECT CASE WHEN s.value ~ '^[0-9]{1,9}$' THEN s.value::int END
+                                FROM @schema@.setting s WHERE s.name = 'inline_limit'), 64);
+    v_first    text;
+    v_last     text;
+    v_failed   boolean;
+    v_route    boolean;
+    v_keyed    boolean;
+    v_payload  text;
+BEGIN
+    WITH written AS (
+        INSERT INTO @schema@.delivery
+               (event, endpoint, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
+        SELECT i.id, n.name,
+               CASE WHEN i.url IS NOT NULL THEN @schema@.url_lane(i.url, i.breaker_key) ELSE coalesce(n.name, '') END,
+               i.ordering_key,
+               CASE WHEN i.url IS NOT NULL THEN 'pending' WHEN n.name IS NULL THEN 'unrouted'
+                    WHEN m.refused THEN 'failed' ELSE 'pending' END,
+               greatest(i.deliver_at, v_now), i.expires_at,
+               coalesce(octet_length(i.payload_bytes), octet_length(i.payload::text)), i.max_attempts,
+               CASE WHEN m.later THEN '' END
+        FROM inserted i
+        CROSS JOIN LATERAL (
+            -- Too many endpoints for the application's transaction, or an older event of the same ordering key still
+            -- waits to be routed: then the daemon fans out, in order of id.
+            SELECT x.names, x.refused,
+                   i.url IS NULL AND (cardinality(x.names) > v_limit
+                        OR i.ordering_key IS NOT NULL AND EXISTS (
+                            SELECT FROM @schema@.delivery u
+                            WHERE u.status = 'unrouted' AND u.ordering_key = i.ordering_key
+                              AND u.due_at < 'infinity')) AS later
+            FROM @schema@.match(i.event_type, i.tenant_id, i.endpoint, '', v_limit + 1) x
+            OFFSET 0) m
+        LEFT JOIN LATERAL unnest(CASE WHEN i.url IS NULL AND NOT m.later THEN m.names END) AS n(name) ON true
+        RETURNING lane, status, due_at, ordering_key, fan_after)
+    SELECT min(w.lane) FILTER (WHERE w.status = 'pending' AND w.due_at <= v_now),
+           max(w.lane) FILTER (WHERE w.status = 'pending' AND w.due_at <= v_now),
+           coalesce(bool_or(w.status = 'failed'), false),
+           coalesce(bool_or(w.status = 'unrouted'), false),
+           coalesce(bool_or(w.status = 'unrouted' AND w.ordering_key IS NOT NULL), false)
+      INTO v_first, v_last, v_failed, v_route, v_keyed
+      FROM written w;
+
+    IF v_failed THEN
+        INSERT INTO @schema@.attempt (delivery, event, endpoint, attempt, outcome, error_class, error, started_at, finished_at)
+        SELECT d.id, d.event, d.endpoint, 1, 'failed', 'tenant',
+               'endpoint ' || d.endpoint || ' belongs to another tenant', v_now, v_now
+        FROM inserted i
+        CROSS JOIN LATERAL (SELECT * FROM @schema@.delivery f
+                            WHERE f.event = i.id AND coalesce(f.endpoint, '') = i.endpoint
+                              AND f.status = 'failed' LIMIT 1) d;
+    END IF;
+
+    IF v_keyed THEN
+        -- An event of this very statement waits for the daemon: so must the later ones of its ordering key.
+        WITH held AS MATERIALIZED (
+            SELECT i.id AS event
+            FROM (SELECT j.id, j.url,
+                         bool_or(EXISTS (SELECT FROM @schema@.delivery u
+                                         WHERE u.event = j.id AND coalesce(u.endpoint, '') = '' AND u.status = 'unrouted'))
+                             OVER (PARTITION BY j.ordering_key ORDER BY j.id) AS behind
+                  FROM inserted j WHERE j.ordering_key IS NOT NULL) i
+            WHERE i.behind AND i.url IS NULL
+        ), freed AS (
+            DELETE FROM @schema@.delivery d USING held h
+            WHERE d.event = h.event AND d.status = 'pending'
+            RETURNING d.event, d.ordering_key, d.due_at, d.expires_at, d.size, d.max_attempts)
+        INSERT INTO @schema@.delivery (event, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
+        SELECT DISTINCT f.event, '', f.ordering_key, 'unrouted', f.due_at, f.expires_at, f.size, f.max_attempts, '' FROM freed f;
+    END IF;
+
+    -- NOTIFY takes a lock that serialises commits: only while some relay sleeps and has asked for it. A queue that a
+    -- stuck listener has let grow is left alone, because a full one would fail the application's COMMIT.
+    IF (v_first IS NOT NULL OR v_route)
+       AND EXISTS (SELECT FROM @schema@.relay r WHERE r.wake)
+       AND pg_notification_queue_usage() < 0.5 THEN
+        IF v_first IS NOT NULL THEN
+            v_payload := CASE WHEN v_first = v_last THEN 'lane:' || v_first ELSE 'any' END;
+            PERFORM pg_notify(left(TG_TABLE_SCHEMA, 58) || '_wake', v_payload);
+        END IF;
+        IF v_route THEN
+            PERFORM pg_notify(left(TG_TABLE_SCHEMA, 58) || '_wake', 'route');
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER event_fan_out AFTER INSERT ON @schema@.event
+    REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION @schema@.fan_out();
+
+CREATE FUNCTION @schema@.refuse_update() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION '%.event is insert-only: an event never changes, so that every attempt sends the same bytes; insert a new event instead',
+        TG_TABLE_SCHEMA USING ERRCODE = 'object_not_in_prerequisite_state';
+END $$;
+CREATE TRIGGER event_insert_only BEFORE UPDATE ON @schema@.event
+    FOR EACH STATEMENT EXECUTE FUNCTION @schema@.refuse_update();
+
+-- TRUNCATE event (its owner may, for example between tests) takes the live work and the history along: with RESTART
+-- IDENTITY their ids would come again and fail the application's INSERT.
+CREATE FUNCTION @schema@.truncated() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    TRUNCATE @schema@.delivery, @schema@.attempt;
+    UPDATE @schema@.maintenance SET state = '{}' WHERE name IN ('sweep', 'sweep_full', 'retention');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER event_truncated AFTER TRUNCATE ON @schema@.event
+    FOR EACH STATEMENT EXECUTE FUNCTION @schema@.truncated();
+
+-- Endpoints ------------------------------------------------------------------------------------------------------
+
+CREATE FUNCTION @schema@.wake_channel() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, @schema@, pg_temp AS $$
+    SELECT left(n.nspname, 58) || '_wake' FROM pg_catalog.pg_namespace n WHERE n.oid = '@schema@'::regnamespace
+$$;
+
+CREATE FUNCTION @schema@.endpoint_touched() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    NEW.updated_at := clock_timestamp();
+    RETURN NEW;
+END $$;
+CREATE TRIGGER endpoint_touched BEFORE UPDATE OF name, url, tenant_id, events, enabled, paused, disabled_reason, settings, managed_by
+    ON @schema@.endpoint FOR EACH ROW EXECUTE FUNCTION @schema@.endpoint_touched();
+
+-- Keeps subscription in step. Patterns that no event type can match (NULL, empty, longer than a type) are left out, so
+-- that a bad row breaks neither its writer nor the fan-out.
+CREATE FUNCTION @schema@.endpoint_subscribed() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        DELETE FROM @schema@.subscription s WHERE s.endpoint = OLD.name;
+    END IF;
+    IF TG_OP = 'UPDATE' AND NEW.name <> OLD.name THEN
+        UPDATE @schema@.delivery d SET endpoint = NEW.name, lane = NEW.name WHERE d.endpoint = OLD.name;
+        DELETE FROM @schema@.circuit c WHERE c.lane = OLD.name;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        INSERT INTO @schema@.subscription (pattern, tenant_id, endpoint)
+        SELECT DISTINCT p.pattern, coalesce(NEW.tenant_id, ''), NEW.name
+        FROM unnest(NEW.events) AS p(pattern)
+        WHERE char_length(p.pattern) BETWEEN 1 AND 257;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER endpoint_subscribed_insert AFTER INSERT OR DELETE ON @schema@.endpoint
+    FOR EACH ROW EXECUTE FUNCTION @schema@.endpoint_subscribed();
+CREATE TRIGGER endpoint_subscribed_update AFTER UPDATE OF name, tenant_id, events ON @schema@.endpoint
+    FOR EACH ROW WHEN (OLD.name <> NEW.name OR OLD.tenant_id IS DISTINCT FROM NEW.tenant_id OR OLD.events <> NEW.events)
+    EXECUTE FUNCTION @schema@.endpoint_subscribed();
+
+CREATE FUNCTION @schema@.endpoint_changed() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    PERFORM pg_notify(left(TG_TABLE_SCHEMA, 58) || '_wake', 'endpoint');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER endpoint_changed AFTER INSERT OR DELETE OR TRUNCATE OR
+    UPDATE OF name, url, tenant_id, events, enabled, paused, disabled_reason, settings, managed_by
+    ON @schema@.endpoint FOR EACH STATEMENT EXECUTE FUNCTION @schema@.endpoint_changed();
+CREATE TRIGGER endpoint_secret_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE
+    ON @schema@.endpoint_secret FOR EACH STATEMENT EXECUTE FUNCTION @schema@.endpoint_changed();
+
+-- For relays that cannot LISTEN: a value that changes with every committed change of either table. A new row version has
+-- a new xmin or place; relays' own bookkeeping (last_success_at) changes it too, which costs them one read.
+CREATE FUNCTION @schema@.endpoint_digest() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, @schema@, pg_temp AS $$
+    SELECT concat_ws('/',
+        (SELECT count(*) || ':' || coalesce(sum(hashtextextended(e.xmin::text || e.ctid::text, 0)::numeric), 0) FROM @schema@.endpoint e),
+        (SELECT count(*) || ':' || coalesce(sum(hashtextextended(s.xmin::text || s.ctid::text, 0)::numeric), 0) FROM @schema@.endpoint_secret s))
+$$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;

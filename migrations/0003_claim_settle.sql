@@ -1,0 +1,305 @@
+-- Claim and settle: the hot path. All planner settings are pinned on the functions, because the statistics of a queue
+-- are always wrong (empty, then a million rows, then empty) and one flipped plan costs a thousand times the work. Bitmap
+-- scans stay off: they never mark dead index entries, so that each later claim would read them again.
+
+-- Takes due deliveries for a relay. One statement finds and locks the rows (SKIP LOCKED: relays never wait for each
+-- other), one writes claimed_by, which no index names (HOT). No lock outlives the call.
+--
+-- Row 1 is the report, id NULL: now (server clock, seconds), xmin and xmax of the snapshot before the scans, cursor (lane
+-- after which discovery goes on, null = begin anew), wrapped, keys (per lane whose ordering keys were not all visited the
+-- last one; null = the walk that began at p_after_key came round). With now, xmin and xmax a relay keeps a lower bound per
+-- lane: rows that commit later than a claim have due_at >= that claim's now, or belong to a transaction below its xmax;
+-- once a later claim's xmin has passed that xmax, nothing new can appear below that now.
+--
+-- Known lanes: p_lanes with p_limits, bound (due_at, id) already claimed, and the ordering key visited last. Then up to
+-- p_discover_lanes further lanes that are neither in p_lanes nor in p_exclude. An ordering key offers only its oldest
+-- row, and that only when it is neither claimed nor waiting nor (failed and blocking).
+CREATE FUNCTION @schema@.claim(
+    p_relay bigint, p_epoch int, p_lanes text[], p_limits int[], p_bound_due timestamptz[], p_bound_id bigint[],
+    p_after_key text[], p_exclude text[], p_discover_after text, p_discover_lanes int, p_discover_limit int,
+    p_max_rows int, p_max_bytes bigint, p_fetch_max int)
+RETURNS TABLE (id bigint, event bigint, endpoint text, lane text, ordering_key text, attempts int, rescued int,
+               due_at timestamptz, expires_at timestamptz, size int, format text, max_attempts smallint, report jsonb)
+LANGUAGE plpgsql ROWS 256
+SET search_path = pg_catalog, @schema@, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_indexscan = on SET enable_nestloop = on SET enable_tidscan = on SET enable_memoize = off
+SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now      constant timestamptz := statement_timestamp();
+    v_snapshot constant pg_snapshot := pg_current_snapshot();
+    -- Sorts after every lane and every ordering key (both have at most 255 characters, collation "C").
+    v_top      constant text := repeat(chr(1114111), 256);
+    v_lanes    text[]        := coalesce(p_lanes, '{}');
+    v_limits   int[]         := coalesce(p_limits, '{}');
+    v_due      timestamptz[] := p_bound_due;
+    v_id       bigint[]      := p_bound_id;
+    v_keys     text[]        := p_after_key;
+    v_known    text[];
+    v_found    text[];
+    v_cursor   text;
+    v_wrapped  boolean := false;
+    v_odd      constant int := (random() < 0.5)::int;
+    v_tids     tid[];
+    v_cut      jsonb;
+BEGIN
+    PERFORM FROM @schema@.relay r WHERE r.id = p_relay AND r.epoch = p_epoch AND r.lease_until > clock_timestamp();
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'relay % has no lease with epoch %', p_relay, p_epoch USING ERRCODE = 'OB001';
+    END IF;
+
+    IF p_discover_lanes > 0 THEN
+        -- Skip scan over the distinct lanes of both due indexes. It reads the gaps between the known lanes only: a known
+        -- lane may carry a hundred thousand dead index entries at its head, and must not be stepped through to skip it.
+        v_known := ARRAY(SELECT DISTINCT k.lane COLLATE "C" FROM unnest(v_lanes || p_exclude) AS k(lane)
+                         WHERE k.lane IS NOT NULL ORDER BY 1);
+        WITH RECURSIVE walk(cur, gap, lane, found, seen, wrapped, done) AS (
+            SELECT coalesce(p_discover_after, '') COLLATE "C", 1, NULL::text COLLATE "C", 0, 0, false, false
+            UNION ALL
+            SELECT CASE WHEN n.lane IS NOT NULL THEN n.lane
+                        WHEN g.hi < g.stop THEN g.hi
+                        WHEN w.wrapped OR p_discover_after IS NULL THEN w.cur ELSE '' END,
+                   CASE WHEN n.lane IS NOT NULL THEN g.gap WHEN g.hi < g.stop THEN g.gap + 1 ELSE 1 END,
+                   CASE WHEN n.due THEN n.lane END,
+                   w.found + (n.due IS TRUE)::int,
+                   w.seen + 1,
+                   w.wrapped OR n.lane IS NULL AND g.hi >= g.stop AND p_discover_after IS NOT NULL,
+                   n.lane IS NULL AND g.hi >= g.stop AND (w.wrapped OR p_discover_after IS NULL)
+            FROM walk w
+            CROSS JOIN LATERAL (
+                SELECT s.gap, s.stop, least(coalesce(v_known[s.gap], v_top), s.stop) COLLATE "C" AS hi
+                FROM (SELECT CASE WHEN w.seen = 0 OR w.gap = 1
+                                  THEN 1 + (SELECT count(*)::int FROM unnest(v_known) AS k(lane) WHERE k.lane COLLATE "C" <= w.cur)
+                                  ELSE w.gap END AS gap,
+                             -- Round the corner the walk ends behind the lane it began after.
+                             CASE WHEN w.wrapped THEN p_discover_after || chr(1) ELSE v_top END COLLATE "C" AS stop OFFSET 0) s
+                OFFSET 0) g
+            LEFT JOIN LATERAL (
+                SELECT f.lane, bool_or(f.due) AS due
+                FROM ((SELECT d.lane, d.due_at <= v_now AS due FROM @schema@.delivery d
+                       WHERE d.status = 'pending' AND d.ordering_key IS NULL AND d.lane > w.cur AND d.lane < g.hi
+                       ORDER BY d.lane, d.due_at, d.id LIMIT 1)
+                      UNION ALL
+                      (SELECT d.lane, true FROM @schema@.delivery d
+                       WHERE d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                         AND d.lane > w.cur AND d.lane < g.hi
+                       ORDER BY d.lane, d.ordering_key, d.event LIMIT 1)) f
+                GROUP BY f.lane ORDER BY f.lane LIMIT 1) n ON true
+            WHERE NOT w.done AND w.found < p_discover_lanes
+              AND w.seen < 4 * p_discover_lanes + 64 + 2 * cardinality(v_known)
+        )
+        SELECT array_agg(w.lane ORDER BY w.seen) FILTER (WHERE w.lane IS NOT NULL),
+               (array_agg(CASE WHEN NOT w.done THEN w.cur END ORDER BY w.seen DESC))[1], bool_or(w.wrapped OR w.done)
+          INTO v_found, v_cursor, v_wrapped FROM walk w;
+        v_cursor := nullif(v_cursor, '');
+        IF v_found IS NOT NULL THEN
+            v_due := array_cat(v_due, array_fill(NULL::timestamptz, ARRAY[cardinality(v_lanes) - coalesce(cardinality(v_due), 0)]));
+            v_id := array_cat(v_id, array_fill(NULL::bigint, ARRAY[cardinality(v_lanes) - coalesce(cardinality(v_id), 0)]));
+            v_keys := array_cat(v_keys, array_fill(NULL::text, ARRAY[cardinality(v_lanes) - coalesce(cardinality(v_keys), 0)]));
+            v_lanes := v_lanes || v_found;
+            v_limits := v_limits || array_fill(p_discover_limit, ARRAY[cardinality(v_found)]);
+        END IF;
+    END IF;
+
+    WITH picked AS MATERIALIZED (
+        SELECT l.ord, l.lane, l.after_key, k.last_key, k.cut, x.n, y.of, x.tid, x.size
+        FROM unnest(v_lanes, v_limits, v_due, v_id, v_keys) WITH ORDINALITY AS l(lane, lim, due, id, after_key, ord)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(array_agg(r.tid), '{}') AS tids, coalesce(array_agg(r.size), '{}') AS sizes
+            FROM (SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
+                  WHERE d.lane = l.lane AND d.status = 'pending' AND d.ordering_key IS NULL
+                    AND (d.due_at, d.id) > (coalesce(l.due, '-infinity'), coalesce(l.id, 0))
+                    AND d.due_at <= v_now AND d.claimed_by IS NULL
+                  ORDER BY d.due_at, d.id LIMIT l.lim FOR UPDATE SKIP LOCKED) r) u
+        -- Both kinds of rows get half when both have enough; the odd one goes to either by chance.
+        CROSS JOIN LATERAL (SELECT l.lim - least(cardinality(u.tids), (l.lim + v_odd) / 2) AS lim OFFSET 0) h
+        CROSS JOIN LATERAL (
+            -- A loose scan: one index descent per ordering key finds the next key and its oldest row at once, however
+            -- many rows wait behind it.
+            WITH RECURSIVE walk(key, tid, ok, wrapped, seen, taken) AS (
+                SELECT f.ordering_key, f.tid, f.ok, f.wrapped, 1, f.ok::int
+                FROM ((SELECT d.ordering_key, d.ctid AS tid,
+                              d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now AS ok, false AS wrapped
+                       FROM @schema@.delivery d
+                       WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                         AND d.ordering_key > coalesce(l.after_key, '')
+                       ORDER BY d.ordering_key, d.event LIMIT 1)
+                      UNION ALL
+                      (SELECT d.ordering_key, d.ctid, d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now, true
+                       FROM @schema@.delivery d
+                       WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                         AND d.ordering_key <= l.after_key
+                       ORDER BY d.ordering_key, d.event LIMIT 1)
+                      LIMIT 1) f
+                WHERE h.lim > 0
+                UNION ALL
+                SELECT n.ordering_key, n.tid, n.ok, n.wrapped, w.seen + 1, w.taken + n.ok::int
+                FROM walk w
+                CROSS JOIN LATERAL (
+                    (SELECT d.ordering_key, d.ctid AS tid,
+                            d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now AS ok, w.wrapped
+                     FROM @schema@.delivery d
+                     WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                       AND d.ordering_key > w.key
+                       AND d.ordering_key <= CASE WHEN w.wrapped THEN l.after_key ELSE v_top END
+                     ORDER BY d.ordering_key, d.event LIMIT 1)
+                    UNION ALL
+                    (SELECT d.ordering_key, d.ctid, d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now, true
+                     FROM @schema@.delivery d
+                     WHERE NOT w.wrapped AND d.lane = l.lane AND d.ordering_key IS NOT NULL
+                       AND (d.status = 'pending' OR d.blocks) AND d.ordering_key <= l.after_key
+                     ORDER BY d.ordering_key, d.event LIMIT 1)
+                    LIMIT 1) n
+                WHERE w.seen < 256 AND w.taken < h.lim
+            )
+            SELECT coalesce(array_agg(w.tid) FILTER (WHERE w.ok), '{}') AS tids,
+                   (array_agg(w.key))[count(*)] AS last_key,
+                   h.lim = 0 OR coalesce(max(w.seen), 0) >= 256 OR coalesce(max(w.taken), 0) >= h.lim AS cut
+            FROM walk w) k
+        CROSS JOIN LATERAL (
+            -- The walk read without locks: lock now, and skip what another relay took meanwhile.
+            SELECT coalesce(array_agg(r.tid), '{}') AS tids, coalesce(array_agg(r.size), '{}') AS sizes
+            FROM (SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
+                  WHERE d.ctid = ANY (k.tids) AND d.claimed_by IS NULL AND d.status = 'pending'
+                  FOR UPDATE SKIP LOCKED) r) o
+        CROSS JOIN LATERAL (SELECT l.lim - cardinality(o.tids) AS keep OFFSET 0) q
+        LEFT JOIN LATERAL unnest(u.tids[1:q.keep] || o.tids, u.sizes[1:q.keep] || o.sizes)
+            WITH ORDINALITY AS x(tid, size, n) ON true
+        CROSS JOIN LATERAL (SELECT least(cardinality(u.tids), greatest(q.keep, 0)) + cardinality(o.tids)) AS y(of)
+        LIMIT p_max_rows + cardinality(v_lanes)  -- a lane with nothing due is one row as well
+    ), summed AS MATERIALIZED (
+        -- Bodies larger than p_fetch_max are not sent along and need no room; the first row is always taken, or a large
+        -- one would stand at the head for ever.
+        SELECT p.*, row_number() OVER w AS pos, sum(CASE WHEN p.size > p_fetch_max THEN 0 ELSE p.size END) OVER w AS bytes
+        FROM picked p WHERE p.tid IS NOT NULL WINDOW w AS (ORDER BY p.ord, p.n ROWS UNBOUNDED PRECEDING)
+    ), taken AS MATERIALIZED (
+        SELECT s.* FROM summed s WHERE s.pos = 1 OR s.bytes <= p_max_bytes AND s.pos <= p_max_rows
+    )
+    SELECT (SELECT array_agg(t.tid) FROM taken t),
+           -- A lane that was cut by rows or bytes keeps its old place: its ordering keys were visited but not taken.
+           (SELECT jsonb_object_agg(p.lane, CASE WHEN p.cut THEN p.last_key END)
+            FROM picked p
+            WHERE p.n IS NOT DISTINCT FROM nullif(p.of, 0) AND (p.cut AND p.last_key IS NOT NULL OR NOT p.cut AND p.after_key IS NOT NULL)
+              AND (p.tid IS NULL OR EXISTS (SELECT FROM taken t WHERE t.ord = p.ord AND t.n = p.n)))
+      INTO v_tids, v_cut;
+
+    RETURN QUERY SELECT NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::int, NULL::int,
+        NULL::timestamptz, NULL::timestamptz, NULL::int, NULL::text, NULL::smallint,
+        jsonb_build_object('now', round(extract(epoch FROM v_now), 6),
+                           'xmin', pg_snapshot_xmin(v_snapshot)::text::bigint, 'xmax', pg_snapshot_xmax(v_snapshot)::text::bigint,
+                           'cursor', v_cursor, 'wrapped', v_wrapped, 'keys', coalesce(v_cut, '{}'));
+    IF v_tids IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Rescue, retirement and a new epoch lock this row FOR UPDATE: whoever ends this lease waits until the claim has
+    -- committed, so no row can be claimed for a relay that is gone. Heartbeats do not conflict with KEY SHARE. Only taken
+    -- when there is something to claim, so that an idle poll writes nothing.
+    PERFORM FROM @schema@.relay r
+    WHERE r.id = p_relay AND r.epoch = p_epoch AND r.lease_until > clock_timestamp() FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'relay % has no lease with epoch %', p_relay, p_epoch USING ERRCODE = 'OB001';
+    END IF;
+
+    -- By ctid: the rows are locked by this transaction and cannot have moved.
+    RETURN QUERY
+    WITH mine AS (
+        UPDATE @schema@.delivery d SET claimed_by = p_relay
+        WHERE d.ctid = ANY (v_tids) AND d.claimed_by IS NULL AND d.status = 'pending'
+        RETURNING d.id, d.event, d.endpoint, d.lane, d.ordering_key, d.attempts, d.rescued, d.due_at, d.expires_at,
+                  d.size, d.format, d.max_attempts)
+    SELECT m.*, NULL::jsonb FROM mine m ORDER BY m.due_at, m.id;
+END $$;
+
+-- Writes the results of attempts and returns the deliveries really changed; fewer than sent is a counted event. published
+-- is written whoever holds the row now, since the receiver has it; everything else only while this relay holds the claim.
+-- Rows are taken in order of id, so that two relays that settle the same rows do not deadlock. Each row is found by id
+-- under a LIMIT 1, and then changed by ctid with everything tested again: in this form no statistics can turn the plan
+-- into a walk over the live table.
+CREATE FUNCTION @schema@.settle(
+    p_relay bigint, p_ids bigint[], p_outcomes text[], p_counts boolean[], p_http_status int[], p_error_class text[],
+    p_error text[], p_excerpt text[], p_duration_ms int[], p_started_ago_ms int[], p_retry_in_ms bigint[], p_phases int[],
+    p_format text[], p_blocks boolean[])
+RETURNS SETOF bigint
+LANGUAGE plpgsql ROWS 256
+SET search_path = pg_catalog, @schema@, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET enable_indexscan = on SET enable_nestloop = on SET enable_tidscan = on SET enable_memoize = off
+SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    v_now constant timestamptz := clock_timestamp();
+BEGIN
+    IF p_outcomes <@ ARRAY['published'] THEN
+        -- DELETE and history in one statement; the short way that nearly every batch takes.
+        RETURN QUERY
+        WITH sent AS MATERIALIZED (
+            SELECT s.id, s.ord::int AS ord
+            FROM unnest(p_ids) WITH ORDINALITY AS s(id, ord) ORDER BY s.id
+        ), found AS MATERIALIZED (
+            SELECT s.id, s.ord, f.tid
+            FROM sent s CROSS JOIN LATERAL (SELECT d.ctid AS tid FROM @schema@.delivery d WHERE d.id = s.id LIMIT 1) f
+        ), gone AS (
+            DELETE FROM @schema@.delivery d USING found f WHERE d.ctid = f.tid AND d.id = f.id
+            RETURNING d.id, d.event, d.endpoint, d.attempts, f.ord)
+        INSERT INTO @schema@.attempt
+            (delivery, event, endpoint, attempt, outcome, http_status, error_class, error, response_excerpt, duration_ms,
+             started_at, relay, finished_at, dns_ms, connect_ms, tls_ms, first_byte_ms)
+        SELECT g.id, g.event, g.endpoint, g.attempts + 1, 'published', p_http_status[g.ord], p_error_class[g.ord],
+               p_error[g.ord], p_excerpt[g.ord], p_duration_ms[g.ord],
+               v_now - coalesce(p_started_ago_ms[g.ord], 0) * interval '1 millisecond', p_relay, v_now,
+               p_phases[4 * g.ord - 3], p_phases[4 * g.ord - 2], p_phases[4 * g.ord - 1], p_phases[4 * g.ord]
+        FROM gone g
+        RETURNING delivery;
+        RETURN;
+    END IF;
+
+    RETURN QUERY
+    WITH sent AS MATERIALIZED (
+        -- One result per delivery: a success beats whatever else was said of it.
+        SELECT DISTINCT ON (s.id) s.id, s.outcome, s.ord::int AS ord
+        FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
+        ORDER BY s.id, s.outcome = 'published' DESC, s.ord
+    ), found AS MATERIALIZED (
+        SELECT s.*, f.tid
+        FROM sent s CROSS JOIN LATERAL (SELECT d.ctid AS tid FROM @schema@.delivery d WHERE d.id = s.id LIMIT 1) f
+    ), gone AS (
+        DELETE FROM @schema@.delivery d USING found f
+        WHERE d.ctid = f.tid AND d.id = f.id
+          AND (f.outcome = 'published' OR f.outcome IN ('expired', 'cancelled') AND d.claimed_by = p_relay)
+        RETURNING d.id, d.event, d.endpoint, d.attempts, f.ord, f.outcome
+    ), kept AS (
+        UPDATE @schema@.delivery d
+        SET claimed_by = NULL,
+            status     = CASE f.outcome WHEN 'failed' THEN 'failed' ELSE d.status END,
+            blocks     = f.outcome = 'failed' AND coalesce(p_blocks[f.ord], false) AND d.ordering_key IS NOT NULL,
+            attempts   = d.attempts + (f.outcome <> 'released' AND coalesce(p_counts[f.ord], true))::int,
+            format     = CASE WHEN f.outcome = 'released' THEN d.format ELSE coalesce(d.format, p_format[f.ord]) END,
+            due_at     = CASE f.outcome WHEN 'failed' THEN d.due_at
+                              ELSE v_now + greatest(coalesce(p_retry_in_ms[f.ord], 0), 0) * interval '1 millisecond' END
+        FROM found f
+        WHERE d.ctid = f.tid AND d.id = f.id AND d.claimed_by = p_relay AND d.status = 'pending'
+          AND f.outcome IN ('retried', 'failed', 'released')
+        RETURNING d.id, d.event, d.endpoint,
+                  d.attempts - (f.outcome <> 'released' AND coalesce(p_counts[f.ord], true))::int AS attempts,
+                  f.ord, f.outcome, d.due_at
+    ), changed AS MATERIALIZED (
+        SELECT g.id, g.event, g.endpoint, g.attempts, g.ord, g.outcome, NULL::timestamptz AS due_at FROM gone g
+        UNION ALL SELECT k.* FROM kept k
+    ), noted AS (
+        INSERT INTO @schema@.attempt
+            (delivery, event, endpoint, attempt, outcome, http_status, error_class, error, response_excerpt, duration_ms,
+             started_at, next_attempt_at, relay, finished_at, dns_ms, connect_ms, tls_ms, first_byte_ms)
+        SELECT c.id, c.event, c.endpoint, c.attempts + 1, c.outcome, p_http_status[c.ord], p_error_class[c.ord],
+               p_error[c.ord], p_excerpt[c.ord], p_duration_ms[c.ord],
+               v_now - coalesce(p_started_ago_ms[c.ord], 0) * interval '1 millisecond',
+               CASE WHEN c.outcome = 'retried' THEN c.due_at END, p_relay, v_now,
+               p_phases[4 * c.ord - 3], p_phases[4 * c.ord - 2], p_phases[4 * c.ord - 1], p_phases[4 * c.ord]
+        FROM changed c WHERE c.outcome <> 'released')
+    SELECT c.id FROM changed c;
+END $$;
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
