@@ -92,7 +92,7 @@ BEGIN
                i.ordering_key,
                CASE WHEN i.url IS NOT NULL THEN 'pending' WHEN n.name IS NULL THEN 'unrouted'
                     WHEN m.refused THEN 'failed' ELSE 'pending' END,
-               greatest(i.deliver_at, v_now), i.expires_at,
+               CASE WHEN i.url IS NULL AND n.name IS NULL THEN v_now ELSE greatest(i.deliver_at, v_now) END, i.expires_at,
                coalesce(octet_length(i.payload_bytes), octet_length(i.payload::text)), i.max_attempts,
                CASE WHEN m.later THEN '' END
         FROM inserted i
@@ -119,7 +119,7 @@ BEGIN
 
     IF v_failed THEN
         INSERT INTO @schema@.attempt (delivery, event, endpoint, attempt, outcome, error_class, error, started_at, finished_at)
-        SELECT d.id, d.event, d.endpoint, 1, 'failed', 'tenant',
+        SELECT d.id, d.event, d.endpoint, 0, 'failed', 'tenant',
                'endpoint ' || d.endpoint || ' belongs to another tenant', v_now, v_now
         FROM inserted i
         CROSS JOIN LATERAL (SELECT * FROM @schema@.delivery f
@@ -140,9 +140,9 @@ BEGIN
         ), freed AS (
             DELETE FROM @schema@.delivery d USING held h
             WHERE d.event = h.event AND d.status = 'pending'
-            RETURNING d.event, d.ordering_key, d.due_at, d.expires_at, d.size, d.max_attempts)
+            RETURNING d.event, d.ordering_key, d.expires_at, d.size, d.max_attempts)
         INSERT INTO @schema@.delivery (event, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
-        SELECT DISTINCT f.event, '', f.ordering_key, 'unrouted', f.due_at, f.expires_at, f.size, f.max_attempts, '' FROM freed f;
+        SELECT DISTINCT f.event, '', f.ordering_key, 'unrouted', v_now, f.expires_at, f.size, f.max_attempts, '' FROM freed f;
     END IF;
 
     -- NOTIFY takes a lock that serialises commits: only while some relay sleeps and has asked for it. A queue that a

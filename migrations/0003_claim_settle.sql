@@ -293,7 +293,7 @@ BEGIN
         INSERT INTO @schema@.attempt
             (delivery, event, endpoint, attempt, outcome, http_status, error_class, error, response_excerpt, duration_ms,
              started_at, next_attempt_at, relay, finished_at, dns_ms, connect_ms, tls_ms, first_byte_ms)
-        SELECT c.id, c.event, c.endpoint, c.attempts + 1, c.outcome, p_http_status[c.ord], p_error_class[c.ord],
+        SELECT c.id, c.event, c.endpoint, c.attempts + (c.outcome NOT IN ('expired', 'cancelled'))::int, c.outcome, p_http_status[c.ord], p_error_class[c.ord],
                p_error[c.ord], p_excerpt[c.ord], p_duration_ms[c.ord],
                v_now - coalesce(p_started_ago_ms[c.ord], 0) * interval '1 millisecond',
                CASE WHEN c.outcome = 'retried' THEN c.due_at END, p_relay, v_now,
