@@ -1,11 +1,12 @@
 #include "support/raw_receiver.hpp"
 
+#include "support/receiver_tls.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -26,132 +27,12 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-struct ssl_context_deleter {
-  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-};
 struct ssl_deleter {
   void operator()(SSL* ssl) const { SSL_free(ssl); }
 };
-using ssl_context = std::unique_ptr<SSL_CTX, ssl_context_deleter>;
 using ssl_session = std::unique_ptr<SSL, ssl_deleter>;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
-std::string openssl_error() {
-  std::string text;
-  while (const unsigned long code = ERR_get_error()) {
-    char buffer[256];
-    ERR_error_string_n(code, buffer, sizeof buffer);
-    text += (text.empty() ? "" : "; ") + std::string(buffer);
-  }
-  return text.empty() ? "connection closed" : text;
-}
-
-/// A socket bound to a loopback address; port 0 takes a free one.
-int bind_loopback(bool ipv6, int port, int& bound_port) {
-  const int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) throw std::runtime_error(std::string("socket: ") + std::strerror(errno));
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-  if (ipv6) {
-    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    auto* address = reinterpret_cast<sockaddr_in6*>(&storage);
-    address->sin6_family = AF_INET6;
-    address->sin6_addr = in6addr_loopback;
-    address->sin6_port = htons(static_cast<std::uint16_t>(port));
-    length = sizeof *address;
-  } else {
-    auto* address = reinterpret_cast<sockaddr_in*>(&storage);
-    address->sin_family = AF_INET;
-    address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address->sin_port = htons(static_cast<std::uint16_t>(port));
-    length = sizeof *address;
-  }
-  if (bind(fd, reinterpret_cast<sockaddr*>(&storage), length) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
-    close(fd);
-    throw std::runtime_error(std::string("bind: ") + std::strerror(errno));
-  }
-  bound_port = ntohs(ipv6 ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port
-                          : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
-  return fd;
-}
-
-ssl_context make_context(const certificate& identity, const raw_receiver_options& options) {
-  ssl_context context(SSL_CTX_new(TLS_server_method()));
-  SSL_CTX_set_min_proto_version(context.get(), 0);
-  SSL_CTX_set_security_level(context.get(), 0);  // so that an old protocol can be offered on purpose
-  if (options.max_tls_version == "1.1") SSL_CTX_set_max_proto_version(context.get(), TLS1_1_VERSION);
-  if (options.max_tls_version == "1.2") SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
-  BIO* bio = BIO_new_mem_buf(identity.certificate_pem.data(), static_cast<int>(identity.certificate_pem.size()));
-  bool first = true;
-  while (X509* x = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr)) {
-    if (first) {
-      SSL_CTX_use_certificate(context.get(), x);
-      X509_free(x);
-    } else {
-      SSL_CTX_add_extra_chain_cert(context.get(), x);  // takes it over
-    }
-    first = false;
-  }
-  BIO_free(bio);
-  bio = BIO_new_mem_buf(identity.key_pem.data(), static_cast<int>(identity.key_pem.size()));
-  EVP_PKEY* key = PEM_read_bio_PrivateKey(bio, nullptr, nullptr, nullptr);
-  BIO_free(bio);
-  if (SSL_CTX_use_PrivateKey(context.get(), key) != 1) throw std::runtime_error("receiver: " + openssl_error());
-  EVP_PKEY_free(key);
-  ERR_clear_error();
-  if (!options.client_ca_pem.empty()) {
-    bio = BIO_new_mem_buf(options.client_ca_pem.data(), static_cast<int>(options.client_ca_pem.size()));
-    X509* authority = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
-    BIO_free(bio);
-    X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority);
-    X509_free(authority);
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  }
-  const unsigned char id[] = "outboxd-test";
-  SSL_CTX_set_session_id_context(context.get(), id, sizeof id - 1);
-  return context;
-}
-
 }  // namespace
-
-std::string received_request::method() const { return head.substr(0, head.find(' ')); }
-
-std::string received_request::target() const {
-  const std::size_t begin = head.find(' ');
-  if (begin == std::string::npos) return {};
-  return head.substr(begin + 1, head.find(' ', begin + 1) - begin - 1);
-}
-
-std::vector<std::pair<std::string, std::string>> received_request::headers() const {
-  std::vector<std::pair<std::string, std::string>> out;
-  std::size_t position = head.find("\r\n");
-  while (position != std::string::npos) {
-    position += 2;
-    const std::size_t end = head.find("\r\n", position);
-    if (end == std::string::npos || end == position) break;
-    const std::string line = head.substr(position, end - position);
-    const std::size_t colon = line.find(':');
-    const std::size_t value = colon == std::string::npos ? std::string::npos : line.find_first_not_of(" \t", colon + 1);
-    out.emplace_back(line.substr(0, colon), value == std::string::npos ? "" : line.substr(value));
-    position = end;
-  }
-  return out;
-}
-
-std::optional<std::string> received_request::header(std::string_view name) const {
-  for (const auto& [key, value] : headers()) {
-    if (lower(key) == lower(name)) return value;
-  }
-  return std::nullopt;
-}
 
 struct raw_receiver::state {
   script run;
@@ -496,57 +377,5 @@ bool raw_receiver::wait_for_idle(std::chrono::milliseconds limit) const {
 }
 
 void raw_receiver::open_gate() { eventfd_write(state_->gate_event, 1); }
-
-raw_receiver::script answer_always(int status, std::string body) {
-  return [status, body = std::move(body)](raw_connection& connection) {
-    while (connection.read_request()) {
-      if (!connection.answer(status, body)) return;
-    }
-  };
-}
-
-raw_receiver::script answer_in_turn(std::vector<int> statuses) {
-  auto next = std::make_shared<std::atomic<std::size_t>>(0);
-  return [statuses = std::move(statuses), next](raw_connection& connection) {
-    while (connection.read_request()) {
-      const std::size_t turn = next->fetch_add(1);
-      if (!connection.answer(turn < statuses.size() ? statuses[turn] : statuses.back())) return;
-    }
-  };
-}
-
-raw_receiver::script hang_after_request() {
-  return [](raw_connection& connection) {
-    if (connection.read_request()) connection.wait_for_peer_close(std::chrono::hours{1});
-  };
-}
-
-black_hole::black_hole(bool ipv6) {
-  listener_ = bind_loopback(ipv6, 0, port_);
-  if (listen(listener_, 0) != 0) throw std::runtime_error(std::string("listen: ") + std::strerror(errno));
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length);
-  // A backlog of 0 still holds one connection; a few more leave no doubt that it is full.
-  for (int i = 0; i < 3; ++i) {
-    const int filler = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    fillers_.push_back(filler);
-    if (connect(filler, reinterpret_cast<sockaddr*>(&address), length) != 0) {
-      pollfd polled{filler, POLLOUT, 0};
-      poll(&polled, 1, 100);
-    }
-  }
-}
-
-black_hole::~black_hole() {
-  for (const int filler : fillers_) close(filler);
-  if (listener_ >= 0) close(listener_);
-}
-
-int refused_port() {
-  int port = 0;
-  close(bind_loopback(false, 0, port));
-  return port;
-}
 
 }  // namespace outboxd::testkit

@@ -3,6 +3,7 @@
 // joins every thread, whatever they wait for. A script is a function of one connection; it runs once per connection.
 #pragma once
 
+#include "support/loopback.hpp"
 #include "support/tls_material.hpp"
 
 #include <chrono>
@@ -111,23 +112,5 @@ raw_receiver::script answer_always(int status, std::string body = "");
 raw_receiver::script answer_in_turn(std::vector<int> statuses);
 /// Reads requests and never answers.
 raw_receiver::script hang_after_request();
-
-/// A port where connections are neither accepted nor refused: its backlog is full for as long as this lives.
-class black_hole {
- public:
-  explicit black_hole(bool ipv6 = false);
-  ~black_hole();
-  black_hole(const black_hole&) = delete;
-  black_hole& operator=(const black_hole&) = delete;
-  int port() const { return port_; }
-
- private:
-  int listener_ = -1;
-  std::vector<int> fillers_;
-  int port_ = 0;
-};
-
-/// A port on 127.0.0.1 where nobody listens: connections are refused.
-int refused_port();
 
 }  // namespace outboxd::testkit

@@ -8,7 +8,8 @@ from .cluster import Cluster, wait_for
 from .daemon import Outboxd, binary_path, run_command
 from .notify import NotifySocket
 from .proxy import Proxy
-from .receiver import Answer, Receiver, Request, verify_signature
+from .receiver import Answer, Receiver, Request
+from .signature import verify_signature
 
 __all__ = [
     "Answer",

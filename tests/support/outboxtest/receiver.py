@@ -8,12 +8,11 @@ prints one JSON line per request. What it answers is said by a callable, or by t
 
 import argparse
 import asyncio
-import base64
 import hashlib
-import hmac
 import inspect
 import json
 import random
+import signal
 import socket
 import ssl
 import struct
@@ -22,29 +21,10 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from .ca import Certificate, CertificateAuthority
+from .signature import verify_signature
+
 MAXIMUM_HEAD = 65536
-
-
-def secret_bytes(secret):
-    return base64.b64decode(secret.removeprefix("whsec_"))
-
-
-def verify_signature(secrets, identifier, timestamp, body, signature, window=300.0, now=None):
-    """Standard Webhooks, symmetric: None when one of `secrets` made one of the signatures, else the reason."""
-    if not identifier or not timestamp or not signature:
-        return "a signature header is missing"
-    if not timestamp.isdigit():
-        return f"timestamp is no whole number: {timestamp!r}"
-    if abs((time.time() if now is None else now) - int(timestamp)) > window:
-        return f"timestamp outside the window of {window:g} s"
-    content = f"{identifier}.{timestamp}.".encode() + body
-    for secret in secrets:
-        expected = base64.b64encode(hmac.new(secret_bytes(secret), content, hashlib.sha256).digest()).decode()
-        for part in signature.split(" "):
-            version, _, value = part.partition(",")
-            if version == "v1" and hmac.compare_digest(value, expected):
-                return None
-    return "no signature matches"
 
 
 @dataclass
@@ -143,7 +123,7 @@ class _Connection(asyncio.Protocol):
         self.transport = None
         self.number = 0
         self.busy = False
-        self.tasks = set()
+        self.pending = set()
         self.need = 0
 
     def connection_made(self, transport):
@@ -157,7 +137,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, _error):
         self.receiver._open.discard(self)
-        for one in self.tasks:
+        for one in self.pending:
             one.cancel()
 
     def data_received(self, data):
@@ -197,8 +177,8 @@ class _Connection(asyncio.Protocol):
 
     def _start(self, coroutine):
         one = asyncio.get_running_loop().create_task(coroutine)
-        self.tasks.add(one)
-        one.add_done_callback(self.tasks.discard)
+        self.pending.add(one)
+        one.add_done_callback(self.pending.discard)
 
     async def _finish_later(self, request, answer):
         if inspect.isawaitable(answer):
@@ -385,14 +365,18 @@ def main():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--certificate", help="PEM chain: with it the receiver speaks TLS")
     parser.add_argument("--key", help="PEM private key")
+    parser.add_argument("--make-certificate", metavar="DIR", help="makes an authority (DIR/ca.pem) and a certificate there")
+    parser.add_argument("--name", default="localhost", help="the name in that certificate")
     parser.add_argument("--secret", action="append", default=[], help="whsec_...: signatures are checked")
     parser.add_argument("--secret-file", action="append", default=[], help="the same, read from a file")
     options = parser.parse_args()
     secrets = options.secret + [open(path, encoding="utf-8").read().strip() for path in options.secret_file]
     certificate = None
     if options.certificate:
-        from .ca import Certificate
         certificate = Certificate(options.certificate, options.key)
+    elif options.make_certificate:
+        certificate = CertificateAuthority(options.make_certificate).issue(dns=(options.name, "localhost"),
+                                                                           ends_in=365 * 86400.0)
 
     def show(request):
         line = {"id": request.id, "event_type": request.event_type, "attempt": request.attempt, "target": request.target,
@@ -401,7 +385,6 @@ def main():
 
     receiver = Receiver(certificate=certificate, secrets=secrets, port=options.port, host=options.host, on_request=show)
     print(json.dumps({"listening": receiver.url("/ok")}), flush=True)
-    import signal
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     receiver.stop()
 
