@@ -215,8 +215,9 @@ END $$;
 
 -- Writes the results of attempts and returns the deliveries really changed; fewer than sent is a counted event. published
 -- is written whoever holds the row now, since the receiver has it; everything else only while this relay holds the claim.
--- Rows are taken in order of id, so that two relays that settle the same rows do not deadlock. Each row is found by id
--- under a LIMIT 1, and then changed by ctid with everything tested again: in this form no statistics can turn the plan
+-- Rows go in order of id, so that two relays that settle the same rows do not deadlock.
+-- Every statement finds its rows by id = ANY(array), which has one plan, the primary key, and the place of a row in the
+-- caller's arrays by width_bucket (a binary search in the sorted ids): no join, so no statistics that could turn the plan
 -- into a walk over the live table.
 CREATE FUNCTION @schema@.settle(
     p_relay bigint, p_ids bigint[], p_outcomes text[], p_counts boolean[], p_http_status int[], p_error_class text[],
@@ -225,81 +226,77 @@ CREATE FUNCTION @schema@.settle(
 RETURNS SETOF bigint
 LANGUAGE plpgsql ROWS 256
 SET search_path = pg_catalog, @schema@, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-SET enable_indexscan = on SET enable_nestloop = on SET enable_tidscan = on SET enable_memoize = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_indexscan = on
 SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
 DECLARE
     v_now constant timestamptz := clock_timestamp();
+    v_ids bigint[];
+    v_ord int[];
 BEGIN
-    IF p_outcomes <@ ARRAY['published'] THEN
-        -- DELETE and history in one statement; the short way that nearly every batch takes.
+    -- Deliveries that end: DELETE and history in one statement. published needs no claim.
+    SELECT array_agg(x.id ORDER BY x.id), array_agg(x.ord ORDER BY x.id) INTO v_ids, v_ord
+    FROM (SELECT DISTINCT ON (s.id) s.id, s.ord::int AS ord, s.outcome
+          FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
+          -- One result per delivery: a success beats whatever else is said of it.
+          ORDER BY s.id, s.outcome = 'published' DESC, s.ord) x
+    WHERE x.outcome IN ('published', 'expired', 'cancelled');
+    IF v_ids IS NOT NULL THEN
         RETURN QUERY
-        WITH sent AS MATERIALIZED (
-            SELECT s.id, s.ord::int AS ord
-            FROM unnest(p_ids) WITH ORDINALITY AS s(id, ord) ORDER BY s.id
-        ), found AS MATERIALIZED (
-            SELECT s.id, s.ord, f.tid
-            FROM sent s CROSS JOIN LATERAL (SELECT d.ctid AS tid FROM @schema@.delivery d WHERE d.id = s.id LIMIT 1) f
-        ), gone AS (
-            DELETE FROM @schema@.delivery d USING found f WHERE d.ctid = f.tid AND d.id = f.id
-            RETURNING d.id, d.event, d.endpoint, d.attempts, f.ord)
+        WITH gone AS (
+            DELETE FROM @schema@.delivery d
+            WHERE d.id = ANY (v_ids)
+              AND (d.claimed_by = p_relay OR p_outcomes[v_ord[width_bucket(d.id, v_ids)]] = 'published')
+            RETURNING d.id, d.event, d.endpoint, d.attempts, v_ord[width_bucket(d.id, v_ids)] AS ord)
         INSERT INTO @schema@.attempt
             (delivery, event, endpoint, attempt, outcome, http_status, error_class, error, response_excerpt, duration_ms,
              started_at, relay, finished_at, dns_ms, connect_ms, tls_ms, first_byte_ms)
-        SELECT g.id, g.event, g.endpoint, g.attempts + 1, 'published', p_http_status[g.ord], p_error_class[g.ord],
-               p_error[g.ord], p_excerpt[g.ord], p_duration_ms[g.ord],
+        SELECT g.id, g.event, g.endpoint, g.attempts + (p_outcomes[g.ord] = 'published')::int, p_outcomes[g.ord],
+               p_http_status[g.ord], p_error_class[g.ord], p_error[g.ord], p_excerpt[g.ord], p_duration_ms[g.ord],
                v_now - coalesce(p_started_ago_ms[g.ord], 0) * interval '1 millisecond', p_relay, v_now,
                p_phases[4 * g.ord - 3], p_phases[4 * g.ord - 2], p_phases[4 * g.ord - 1], p_phases[4 * g.ord]
         FROM gone g
         RETURNING delivery;
+    END IF;
+    IF p_outcomes <@ ARRAY['published'] THEN
         RETURN;
     END IF;
 
+    -- Deliveries that stay. A release is no attempt and leaves no history.
+    SELECT array_agg(x.id ORDER BY x.id), array_agg(x.ord ORDER BY x.id) INTO v_ids, v_ord
+    FROM (SELECT DISTINCT ON (s.id) s.id, s.ord::int AS ord, s.outcome
+          FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
+          ORDER BY s.id, s.outcome = 'published' DESC, s.ord) x
+    WHERE x.outcome IN ('retried', 'failed', 'released');
+    IF v_ids IS NULL THEN
+        RETURN;
+    END IF;
     RETURN QUERY
-    WITH sent AS MATERIALIZED (
-        -- One result per delivery: a success beats whatever else was said of it.
-        SELECT DISTINCT ON (s.id) s.id, s.outcome, s.ord::int AS ord
-        FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
-        ORDER BY s.id, s.outcome = 'published' DESC, s.ord
-    ), found AS MATERIALIZED (
-        SELECT s.*, f.tid
-        FROM sent s CROSS JOIN LATERAL (SELECT d.ctid AS tid FROM @schema@.delivery d WHERE d.id = s.id LIMIT 1) f
-    ), gone AS (
-        DELETE FROM @schema@.delivery d USING found f
-        WHERE d.ctid = f.tid AND d.id = f.id
-          AND (f.outcome = 'published' OR f.outcome IN ('expired', 'cancelled') AND d.claimed_by = p_relay)
-        RETURNING d.id, d.event, d.endpoint, d.attempts, f.ord, f.outcome
-    ), kept AS (
+    WITH kept AS (
         UPDATE @schema@.delivery d
-        SET claimed_by = NULL,
-            status     = CASE f.outcome WHEN 'failed' THEN 'failed' ELSE d.status END,
-            blocks     = f.outcome = 'failed' AND coalesce(p_blocks[f.ord], false) AND d.ordering_key IS NOT NULL,
-            attempts   = d.attempts + (f.outcome <> 'released' AND coalesce(p_counts[f.ord], true))::int,
-            format     = CASE WHEN f.outcome = 'released' THEN d.format ELSE coalesce(d.format, p_format[f.ord]) END,
-            due_at     = CASE f.outcome WHEN 'failed' THEN d.due_at
-                              ELSE v_now + greatest(coalesce(p_retry_in_ms[f.ord], 0), 0) * interval '1 millisecond' END
-        FROM found f
-        WHERE d.ctid = f.tid AND d.id = f.id AND d.claimed_by = p_relay AND d.status = 'pending'
-          AND f.outcome IN ('retried', 'failed', 'released')
-        RETURNING d.id, d.event, d.endpoint,
-                  d.attempts - (f.outcome <> 'released' AND coalesce(p_counts[f.ord], true))::int AS attempts,
-                  f.ord, f.outcome, d.due_at
-    ), changed AS MATERIALIZED (
-        SELECT g.id, g.event, g.endpoint, g.attempts, g.ord, g.outcome, NULL::timestamptz AS due_at FROM gone g
-        UNION ALL SELECT k.* FROM kept k
+        SET (claimed_by, status, blocks, attempts, format, due_at) = (
+            SELECT NULL::bigint,
+                   CASE o.outcome WHEN 'failed' THEN 'failed' ELSE d.status END,
+                   o.outcome = 'failed' AND d.ordering_key IS NOT NULL AND coalesce(p_blocks[o.ord], false),
+                   d.attempts + (o.outcome <> 'released' AND coalesce(p_counts[o.ord], true))::int,
+                   CASE WHEN o.outcome = 'released' THEN d.format ELSE coalesce(d.format, p_format[o.ord]) END,
+                   CASE WHEN o.outcome = 'failed' THEN d.due_at
+                        ELSE v_now + greatest(coalesce(p_retry_in_ms[o.ord], 0), 0) * interval '1 millisecond' END
+            FROM (SELECT x.ord, p_outcomes[x.ord] AS outcome FROM (SELECT v_ord[width_bucket(d.id, v_ids)] AS ord) x) o)
+        WHERE d.id = ANY (v_ids) AND d.claimed_by = p_relay AND d.status = 'pending'
+        RETURNING d.id, d.event, d.endpoint, d.attempts, d.due_at, v_ord[width_bucket(d.id, v_ids)] AS ord
     ), noted AS (
         INSERT INTO @schema@.attempt
             (delivery, event, endpoint, attempt, outcome, http_status, error_class, error, response_excerpt, duration_ms,
              started_at, next_attempt_at, relay, finished_at, dns_ms, connect_ms, tls_ms, first_byte_ms)
-        SELECT c.id, c.event, c.endpoint, c.attempts + (c.outcome NOT IN ('expired', 'cancelled'))::int, c.outcome, p_http_status[c.ord], p_error_class[c.ord],
-               p_error[c.ord], p_excerpt[c.ord], p_duration_ms[c.ord],
-               v_now - coalesce(p_started_ago_ms[c.ord], 0) * interval '1 millisecond',
-               CASE WHEN c.outcome = 'retried' THEN c.due_at END, p_relay, v_now,
-               p_phases[4 * c.ord - 3], p_phases[4 * c.ord - 2], p_phases[4 * c.ord - 1], p_phases[4 * c.ord]
-        FROM changed c WHERE c.outcome <> 'released')
-    SELECT c.id FROM changed c;
+        SELECT k.id, k.event, k.endpoint, k.attempts + (NOT coalesce(p_counts[k.ord], true))::int, p_outcomes[k.ord],
+               p_http_status[k.ord], p_error_class[k.ord], p_error[k.ord], p_excerpt[k.ord], p_duration_ms[k.ord],
+               v_now - coalesce(p_started_ago_ms[k.ord], 0) * interval '1 millisecond',
+               CASE WHEN p_outcomes[k.ord] = 'retried' THEN k.due_at END, p_relay, v_now,
+               p_phases[4 * k.ord - 3], p_phases[4 * k.ord - 2], p_phases[4 * k.ord - 1], p_phases[4 * k.ord]
+        FROM kept k WHERE p_outcomes[k.ord] <> 'released')
+    SELECT k.id FROM kept k;
 END $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
