@@ -1,0 +1,441 @@
+#include "relay/claimer.hpp"
+
+#include <algorithm>
+
+#include "relay/lane_setup.hpp"
+#include "telemetry/log.hpp"
+
+namespace outboxd::relay {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t max_asked_lanes = 256;
+constexpr int discover_lanes = 256;
+constexpr int discover_rows = 8;                 // a lane's first window
+constexpr std::int64_t max_claim_bytes = 8 << 20;  // what one reply may bring, so that the client library's buffers stay small
+constexpr auto warm_time = seconds{2};
+constexpr auto bound_life = seconds{5};
+constexpr auto safety_margin = milliseconds{20};  // due_at is read a moment before the transaction has its id
+constexpr int busy_claims_per_second = 400;
+constexpr int quiet_rows_per_second = 200;
+constexpr std::size_t max_timed_wakes = 100'000;
+
+bool past(const ports::lane_bound& a, const ports::lane_bound& b) { return a.due_at != b.due_at ? a.due_at > b.due_at : a.id > b.id; }
+
+}  // namespace
+
+claimer::claimer(engine& shared) : shared_(shared), work_(shared.time.make_alarm()) {}
+
+void claimer::stop() {
+    stopping_ = true;
+    work_->ring();
+}
+
+void claimer::wake_lane(std::string_view name) {
+    lane& l = shared_.lanes.at(std::string(name));
+    if (!l.to) set_up_lane(shared_, l);
+    if (!l.woken) {
+        l.woken = true;
+        woken_.push_back(&l);
+    }
+    work_->ring();
+}
+
+void claimer::wake_all() {
+    if (!discover_round_) cursor_.clear();
+    discover_round_ = true;
+    warm_due_ = true;
+    work_->ring();
+}
+
+void claimer::wake_lane_at(std::string_view name, base::boot_time when) {
+    if (timed_.size() >= max_timed_wakes) return;  // the poll finds the rest
+    const bool earlier = timed_.empty() || when < timed_.top().when;
+    timed_.push({when, std::string(name)});
+    if (earlier) work_->ring();
+}
+
+void claimer::forget_bounds() {
+    safe_.forget();
+    for (auto& [name, l] : shared_.lanes.lanes()) l->bound.reset();
+}
+
+void claimer::list(lane& l) {
+    if (l.listed) return;
+    l.listed = true;
+    active_.push_back(&l);
+}
+
+bool claimer::may_claim(base::boot_time now) const { return shared_.ready && shared_.relay_id != 0 && shared_.lease.alive(now) && !shared_.settlements.failing(); }
+
+asio::awaitable<void> claimer::run() {
+    next_poll_ = shared_.time.now();
+    while (!stopping_) {
+        const auto now = shared_.time.now();
+        if (!may_claim(now)) {
+            co_await work_->wait(now + milliseconds{100});
+            continue;
+        }
+        const bool reconcile = !reconcile_at_.empty() && reconcile_at_.front() <= now;
+        if (session_doubtful_ || reconcile) {
+            co_await recover();
+            if (session_doubtful_) {
+                co_await work_->wait(shared_.time.now() + milliseconds{100});
+                continue;
+            }
+        }
+        plan p = make_plan();
+        if (!p.worthwhile()) {
+            co_await idle(p.room_short);
+            continue;
+        }
+        const bool claimed = co_await claim_once(std::move(p));
+        if (!claimed && !stopping_) {
+            const auto until = shared_.time.now() + milliseconds{std::min(2000, 100 << std::min(failures_, 5))};
+            while (!stopping_ && shared_.time.now() < until) co_await work_->wait(until);
+        }
+        if (claimed) co_await ask_for_wakeups();
+    }
+}
+
+// How many rows of this lane are worth having: what may start now, and as many ahead as it finished lately.
+int claimer::wanted(lane& l, base::boot_time now) const {
+    if (!l.usable()) return 0;
+    const int waiting = static_cast<int>(l.queue.size());
+    if (!l.circuit.admits()) return std::max(0, l.probes_granted - waiting);
+    const int ahead = std::min(l.window.limit(), l.rate.count(now));
+    int want = shared_.lanes.startable(l) + ahead - waiting;
+    if (l.bucket.limited()) want = std::min(want, l.bucket.within(now, seconds{1}) - waiting);
+    const auto& limits = shared_.lanes.limits();
+    if (l.held_rows() > 0) {
+        if (shared_.lanes.bytes() >= limits.max_bytes - limits.max_bytes / 8) return 0;
+        const auto left = limits.max_bytes / 2 - l.bytes;
+        want = static_cast<int>(std::min<std::int64_t>(want, left / std::max<std::int64_t>(1, l.average_size)));
+    }
+    return std::max(0, want);
+}
+
+claimer::plan claimer::make_plan() {
+    const auto now = shared_.time.now();
+    take_due_wakes(now);
+    if (now >= next_poll_) {
+        next_poll_ = now + shared_.settings->relay.poll_interval;
+        if (!discover_round_) cursor_.clear();
+        discover_round_ = true;
+        warm_due_ = true;
+        shared_.lanes.trim(now);
+    }
+    plan p;
+    const auto& limits = shared_.lanes.limits();
+    const int held = shared_.lanes.in_flight() + shared_.lanes.queued();
+    const int rows = std::min(shared_.settings->relay.claim_batch, 2 * limits.max_in_flight - held);
+    const auto bytes = limits.max_bytes - shared_.lanes.bytes();
+    if (rows <= 0 || bytes <= 0) {
+        p.room_short = true;
+        return p;
+    }
+    p.request.relay = shared_.relay_id;
+    p.request.epoch = shared_.epoch;
+    p.request.max_rows = rows;
+    p.request.max_bytes = std::min(bytes, max_claim_bytes);
+    p.request.fetch_max = std::min<std::int64_t>(shared_.endpoints.largest_payload(), std::int64_t{1} << 30);
+    ask_woken(p, now);
+    ask_active(p, now);
+    plan_discovery(p, now);
+    // Lanes share one claim evenly; what one leaves over the next claim brings.
+    if (!p.asked.empty()) {
+        const int share = std::max(4, rows / static_cast<int>(p.asked.size()));
+        for (auto& a : p.request.lanes) a.limit = std::min(a.limit, share);
+    }
+    return p;
+}
+
+void claimer::ask_woken(plan& p, base::boot_time now) {
+    for (std::size_t n = woken_.size(); n > 0 && p.asked.size() < max_asked_lanes; --n) {
+        lane& l = *woken_.front();
+        woken_.pop_front();
+        l.woken = false;
+        const int want = wanted(l, now);
+        if (want > 0) {
+            ask(p, l, want, now);
+        } else if (l.usable()) {
+            l.hot = true;  // asked as soon as it has room
+            list(l);
+        }
+    }
+}
+
+void claimer::ask_active(plan& p, base::boot_time now) {
+    const bool ask_warm = warm_due_;
+    warm_due_ = false;
+    for (std::size_t n = active_.size(); n > 0 && p.asked.size() < max_asked_lanes; --n) {
+        lane& l = *active_.front();
+        active_.pop_front();
+        if (!l.hot && now - l.last_row > warm_time) {
+            l.listed = false;
+            continue;
+        }
+        active_.push_back(&l);
+        if (!l.hot && !ask_warm) continue;
+        if (std::find(p.asked.begin(), p.asked.end(), &l) != p.asked.end()) continue;
+        const int want = wanted(l, now);
+        // A claim for a few rows of a lane that is well supplied does not pay.
+        const int worth = l.queue.empty() ? 1 : std::max(1, std::min(p.request.max_rows, l.window.limit()) / 2);
+        if (want >= worth) {
+            ask(p, l, want, now);
+        } else if (l.hot && l.usable()) {
+            p.room_short = true;
+        }
+    }
+}
+
+void claimer::ask(plan& p, lane& l, int want, base::boot_time now) {
+    if (now - l.bound_dropped >= bound_life) {
+        l.bound.reset();
+        l.bound_dropped = now;
+    }
+    p.request.lanes.push_back({l.name, want, l.bound, l.after_key});
+    p.asked.push_back(&l);
+}
+
+void claimer::plan_discovery(plan& p, base::boot_time now) {
+    if (!discover_round_ && (asking_ || now < next_discovery_)) return;
+    if (static_cast<int>(p.asked.size()) * 4 > p.request.max_rows) return;
+    p.request.discover_after = cursor_;
+    p.request.discover_lanes = discover_lanes;
+    p.request.discover_limit = std::min(discover_rows, p.request.max_rows);
+    for (auto& [name, l] : shared_.lanes.lanes()) {
+        if (l->to && wanted(*l, now) == 0) p.request.exclude.push_back(name);
+    }
+}
+
+void claimer::take_due_wakes(base::boot_time now) {
+    while (!timed_.empty() && timed_.top().when <= now) {
+        const std::string name = timed_.top().lane;
+        timed_.pop();
+        wake_lane(name);
+    }
+}
+
+asio::awaitable<bool> claimer::claim_once(plan p) {
+    const auto begun = shared_.time.now();
+    auto reply = co_await shared_.store.claim(p.request);
+    const auto now = shared_.time.now();
+    if (!reply) {
+        for (lane* l : p.asked) {
+            l->hot = true;
+            list(*l);
+        }
+        after_failure(reply.error());
+        co_return false;
+    }
+    shared_.metrics.claim_took(std::chrono::duration<double>(now - begun).count());
+    if (failing_) telemetry::log(telemetry::level::info, "claim_recovered", "claiming again");
+    failing_ = false;
+    failures_ = 0;
+    last_claim_ = now;
+    last_claim_unix_ = std::chrono::duration<double>(reply->now.time_since_epoch()).count();
+    shared_.metrics.claimed_at(last_claim_unix_);
+    shared_.server_clock(reply->now, begun);
+    safe_.observe(reply->now, reply->xmin, reply->xmax);
+    if (p.request.discover_lanes > 0) {
+        next_discovery_ = now + std::max<base::boot_clock::duration>(milliseconds{5}, (now - begun) * 10);
+        cursor_ = reply->cursor;
+        if (reply->wrapped && discover_round_) {
+            discover_round_ = false;
+            empty_round_ = !round_found_rows_ && reply->rows.empty();
+            round_found_rows_ = false;
+        }
+    }
+    if (!reply->rows.empty()) {
+        round_found_rows_ = discover_round_;
+        empty_round_ = false;
+    }
+    count(reply->rows.size(), p.request.max_rows, now);
+    file(*reply, p);
+    co_return true;
+}
+
+void claimer::after_failure(const base::error& why) {
+    ++failures_;
+    session_doubtful_ = true;
+    last_error_ = why.text;
+    if (why.code == base::errc::lease_lost) {
+        if (on_lease_lost_) on_lease_lost_();
+        return;
+    }
+    if (!failing_ && why.code != base::errc::cancelled) {
+        failing_ = true;
+        telemetry::log(telemetry::level::warn, "claim_failed", "claiming does not work now; trying again", {{"error", std::string_view{why.text}}});
+    }
+}
+
+void claimer::count(std::size_t rows, int limit, base::boot_time now) {
+    if (now - window_start_ >= seconds{1}) {
+        const bool adjacent = now - window_start_ < seconds{2};
+        last_window_claims_ = adjacent ? window_claims_ : 0;
+        last_window_rows_ = adjacent ? window_rows_ : 0;
+        window_start_ = now;
+        window_claims_ = window_rows_ = window_full_ = 0;
+    }
+    ++window_claims_;
+    window_rows_ += static_cast<int>(rows);
+    if (static_cast<int>(rows) >= limit / 2) ++window_full_;
+    small_pause_ms_ = rows > 0 ? 2 : std::min(small_pause_ms_ * 2, 1000);
+}
+
+void claimer::file(ports::claim_reply& reply, plan& p) {
+    const auto now = shared_.time.now();
+    move_bounds(reply, p);
+    for (auto& [name, key] : reply.keys) {
+        if (lane* l = shared_.lanes.find(name)) l->after_key = key;
+    }
+    for (auto& row : reply.rows) file_row(std::move(row), now);
+    shared_.lanes.dispatch();
+}
+
+void claimer::file_row(ports::claimed row, base::boot_time now) {
+    lane& l = shared_.lanes.at(row.lane);
+    if (!l.to) set_up_lane(shared_, l);
+    if (!l.to) {
+        if (on_unknown_endpoint_) on_unknown_endpoint_();
+        hand_back(std::move(row), l, seconds{1});
+        return;
+    }
+    if (!l.usable() || stopping_) {
+        hand_back(std::move(row), l, milliseconds{0});
+        return;
+    }
+    l.last_row = now;
+    list(l);
+    l.average_size = (l.average_size * 7 + row.size) / 8 + 1;
+    auto one = std::make_unique<held>();
+    one->row = std::move(row);
+    one->relay = shared_.relay_id;
+    one->home = &l;
+    (void)shared_.lanes.enqueue(std::move(one));  // a row that is held already was claimed again after a lost reply
+}
+
+void claimer::hand_back(ports::claimed row, lane& l, base::milliseconds pause) {
+    settled one;
+    one.what.delivery = row.delivery;
+    one.what.outcome = lifecycle::outcome::released;
+    one.what.retry_in = pause;
+    one.row = std::make_unique<held>();
+    one.row->row = std::move(row);
+    one.row->relay = shared_.relay_id;
+    one.row->home = &l;
+    shared_.settlements.add(std::move(one));
+}
+
+void claimer::move_bounds(const ports::claim_reply& reply, plan& p) {
+    struct seen {
+        int rows{0};
+        std::optional<ports::lane_bound> last;
+    };
+    std::unordered_map<std::string_view, seen> by_lane;
+    for (const auto& row : reply.rows) {
+        auto& s = by_lane[row.lane];
+        ++s.rows;
+        const ports::lane_bound at{row.due_at, row.delivery};
+        if (!row.ordering_key && (!s.last || past(at, *s.last))) s.last = at;
+    }
+    const auto safe = safe_.value();
+    for (std::size_t i = 0; i < p.asked.size(); ++i) {
+        lane& l = *p.asked[i];
+        const auto& s = by_lane[l.name];
+        const bool full = s.rows >= p.request.lanes[i].limit || static_cast<int>(reply.rows.size()) >= p.request.max_rows;
+        l.hot = s.rows > 0 && (full || s.rows * 2 >= p.request.lanes[i].limit);
+        if (!safe) continue;
+        const ports::lane_bound ceiling{*safe - safety_margin, 0};
+        std::optional<ports::lane_bound> next = s.last;
+        if (!full && (!next || past(ceiling, *next))) next = ceiling;  // nothing older is left to find
+        if (next && past(*next, ceiling)) next = ceiling;
+        if (next && (!l.bound || past(*next, *l.bound))) l.bound = next;
+    }
+    // A lane that discovery found is hot when it gave all it was asked for.
+    for (const auto& [name, s] : by_lane) {
+        lane& l = shared_.lanes.at(std::string(name));
+        const bool asked = std::find(p.asked.begin(), p.asked.end(), &l) != p.asked.end();
+        if (!asked && s.rows >= p.request.discover_limit) l.hot = true;
+    }
+}
+
+// After a claim whose reply never came: a later session number takes the old one's rights, then whatever it claimed without telling us is handed back. Done again later, since the old session may still have been at work.
+asio::awaitable<void> claimer::recover() {
+    const auto now = shared_.time.now();
+    if (session_doubtful_) {
+        auto epoch = co_await shared_.store.bump_epoch(shared_.relay_id);
+        if (!epoch) {
+            after_failure(epoch.error());
+            co_return;
+        }
+        shared_.epoch = *epoch;
+        reconcile_at_ = {now, now + shared_.lease.length() / 2, now + shared_.lease.length()};
+    }
+    auto released = co_await shared_.store.release_unknown(shared_.relay_id, shared_.lanes.held_ids());
+    if (!released) {
+        after_failure(released.error());
+        co_return;
+    }
+    session_doubtful_ = false;
+    std::erase_if(reconcile_at_, [&](base::boot_time t) { return t <= now; });
+    if (*released > 0) {
+        forget_bounds();
+        telemetry::log(telemetry::level::info, "claims_found", "claims whose reply was lost were handed back", {{"count", *released}});
+    }
+    wake_all();
+}
+
+base::boot_time claimer::next_moment() const {
+    auto when = next_poll_;
+    if (!timed_.empty()) when = std::min(when, timed_.top().when);
+    if (!reconcile_at_.empty()) when = std::min(when, reconcile_at_.front());
+    return when;
+}
+
+asio::awaitable<void> claimer::idle(bool room_short) {
+    const auto now = shared_.time.now();
+    auto until = next_moment();
+    if (room_short) {
+        until = std::min(until, now + milliseconds{100});
+    } else if (!asking_) {
+        if (shared_.settings->relay.notify && shared_.listening && small_pause_ms_ > 50) co_await ask_for_wakeups();
+        if (!asking_) until = std::min(until, now + milliseconds{shared_.listening ? std::min(small_pause_ms_, 50) : std::max(small_pause_ms_, 10)});
+    }
+    waiting_for_room_ = room_short;
+    const bool rung = co_await work_->wait(until);
+    waiting_for_room_ = false;
+    if (!rung && !asking_ && !room_short) {
+        warm_due_ = true;
+        small_pause_ms_ = std::min(small_pause_ms_ * 2, 1000);
+    }
+}
+
+// Wake-ups pay while claims come back small; while claiming back to back they only cost the writers.
+bool claimer::should_ask() const {
+    if (!shared_.settings->relay.notify || !shared_.listening) return false;
+    if (asking_) return window_claims_ < busy_claims_per_second && window_full_ < 20;
+    if (small_pause_ms_ > 50) return true;
+    return shared_.time.now() - window_start_ > milliseconds{500} && window_full_ == 0 && window_rows_ < quiet_rows_per_second / 2 && last_window_rows_ < quiet_rows_per_second &&
+           window_claims_ < busy_claims_per_second / 2;
+}
+
+asio::awaitable<void> claimer::ask_for_wakeups() {
+    const bool ask = should_ask();
+    if (flag_known_ && ask == asking_) co_return;
+    auto written = co_await shared_.store.set_wake(shared_.relay_id, ask);
+    flag_known_ = static_cast<bool>(written);
+    if (!written) {
+        asking_ = false;
+        co_return;
+    }
+    asking_ = ask;
+    small_pause_ms_ = 2;
+    if (asking_) wake_all();  // what was committed before the flag was seen
+}
+
+}  // namespace outboxd::relay

@@ -1,0 +1,104 @@
+#include "relay/endpoint_keeper.hpp"
+
+#include <algorithm>
+
+#include "relay/hand_back.hpp"
+#include "relay/lane_setup.hpp"
+#include "telemetry/log.hpp"
+
+namespace outboxd::relay {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A burst of endpoint changes is read together.
+constexpr auto load_spacing = milliseconds{200};
+
+}  // namespace
+
+endpoint_keeper::endpoint_keeper(engine& shared, claimer& claims) : shared_(shared), claims_(claims), work_(shared.time.make_alarm()) {}
+
+void endpoint_keeper::stop() {
+    stopping_ = true;
+    work_->ring();
+}
+
+asio::awaitable<void> endpoint_keeper::run() {
+    while (!stopping_) {
+        const auto now = shared_.time.now();
+        const auto pause = shared_.listening ? seconds{5} : seconds{1};
+        auto until = std::min(now + pause, std::max(now + load_spacing, shared_.endpoints.next_expiry()));
+        if (refresh_due_) until = std::max(now, last_load_ + load_spacing);
+        if (now < until) {
+            co_await work_->wait(until);
+            if (stopping_) co_return;
+            if (refresh_due_ && shared_.time.now() < last_load_ + load_spacing) continue;
+        }
+        if (!shared_.ready) {
+            if (refresh_due_) co_await work_->wait(shared_.time.now() + load_spacing);
+            continue;
+        }
+        co_await look();
+    }
+}
+
+asio::awaitable<void> endpoint_keeper::look() {
+    bool changed = refresh_due_ || shared_.time.now() >= shared_.endpoints.next_expiry();
+    if (!changed) {
+        auto digest = co_await shared_.store.endpoint_digest();
+        changed = digest && *digest != digest_;
+    }
+    if (changed) co_await load();
+}
+
+asio::awaitable<bool> endpoint_keeper::load() {
+    refresh_due_ = false;
+    last_load_ = shared_.time.now();
+    auto state = co_await shared_.store.load_endpoints();
+    if (!state) co_return false;
+    adopt(*state);
+    co_return true;
+}
+
+void endpoint_keeper::adopt(const ports::shared_state& state) {
+    digest_ = state.digest;
+    const auto changed = shared_.endpoints.adopt(state.endpoints, shared_.time.now());
+    for (const auto& name : changed) {
+        const auto to = shared_.endpoints.find(name);
+        lane* l = shared_.lanes.find(name);
+        // An endpoint that may not be sent to needs a lane, so that discovery passes it by.
+        if (l == nullptr && to && !to->usable) l = &shared_.lanes.at(name);
+        if (l == nullptr) continue;
+        const bool usable_before = l->usable();
+        set_up_lane(shared_, *l);
+        shared_.lanes.refresh(*l);
+        if (!l->usable()) hand_back_queue(shared_, *l);
+        if (l->usable() && !usable_before) {
+            l->window.restart();
+            l->bound.reset();
+        }
+        if (l->usable()) claims_.wake_lane(name);
+    }
+    if (!changed.empty()) {
+        telemetry::log(telemetry::level::info, "endpoints_loaded", "endpoints were read",
+                       {{"count", static_cast<std::int64_t>(state.endpoints.size())}, {"changed", static_cast<std::int64_t>(changed.size())}});
+        shared_.lanes.dispatch();
+        claims_.ring();
+    }
+}
+
+void endpoint_keeper::disable(std::string name, std::string reason) { shared_.group.spawn(write_disabled(std::move(name), std::move(reason))); }
+
+asio::awaitable<void> endpoint_keeper::write_disabled(std::string name, std::string reason) {
+    auto written = co_await shared_.store.disable_endpoint(name, reason);
+    if (written) {
+        telemetry::log(telemetry::level::warn, "endpoint_disabled", reason, {{"endpoint", std::string_view{name}}});
+    } else {
+        telemetry::log(telemetry::level::warn, "endpoint_disable_failed", written.error().text, {{"endpoint", std::string_view{name}}});
+    }
+    refresh();
+}
+
+}  // namespace outboxd::relay

@@ -1,0 +1,41 @@
+// Keeps the endpoints in step with outbox.endpoint: a change takes effect within a second, without restart. Floor 4.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "relay/claimer.hpp"
+#include "relay/engine.hpp"
+
+namespace outboxd::relay {
+
+class endpoint_keeper {
+public:
+    endpoint_keeper(engine& shared, claimer& claims);
+
+    [[nodiscard]] asio::awaitable<void> run();
+    void stop();
+    void refresh() {
+        refresh_due_ = true;
+        work_->ring();
+    }
+    // Reads all endpoints now; false: the database did not answer.
+    [[nodiscard]] asio::awaitable<bool> load();
+    // A receiver said that it wants no more (410, or `webhook-delivery: disable`).
+    void disable(std::string name, std::string reason);
+
+private:
+    [[nodiscard]] asio::awaitable<void> look();
+    [[nodiscard]] asio::awaitable<void> write_disabled(std::string name, std::string reason);
+    void adopt(const ports::shared_state& state);
+
+    engine& shared_;
+    claimer& claims_;
+    std::unique_ptr<ports::alarm> work_;
+    std::string digest_;
+    bool refresh_due_{false};
+    bool stopping_{false};
+    base::boot_time last_load_{};
+};
+
+}  // namespace outboxd::relay

@@ -1,0 +1,64 @@
+// Writes settlements in batches: whatever is done whenever the settle session is free. Results are kept until they are written, through any outage. Floor 4.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lifecycle/settlement.hpp"
+#include "ports/delivery_store.hpp"
+#include "ports/time_source.hpp"
+#include "relay/lane.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace outboxd::relay {
+
+namespace asio = boost::asio;
+
+// A finished delivery on its way into the database.
+struct settled {
+    held_ptr row;
+    lifecycle::settlement what;
+};
+
+class settler {
+public:
+    settler(ports::delivery_store& store, ports::time_source& time, telemetry::metrics& metrics);
+
+    void add(settled one);
+    // After a settlement has been written (or given up because the delivery is not ours any more): `changed` says whether the database took it.
+    void on_settled(std::function<void(settled& one, bool changed)> handler) { on_settled_ = std::move(handler); }
+    // The loop; returns when stop() was called and all is written, or at the deadline given there.
+    [[nodiscard]] asio::awaitable<void> run();
+    void stop(base::boot_time deadline);
+    void hurry() { work_->ring(); }
+
+    [[nodiscard]] bool failing() const noexcept { return failing_; }
+    [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size() + writing_; }
+    [[nodiscard]] const std::string& last_error() const noexcept { return last_error_; }
+
+private:
+    [[nodiscard]] asio::awaitable<void> gather();
+    [[nodiscard]] std::vector<settled> next_batch();
+    [[nodiscard]] asio::awaitable<bool> write(std::vector<settled>& batch);
+    [[nodiscard]] asio::awaitable<void> pause_after_failure(int failures);
+    void report(std::vector<settled>& batch, const std::vector<std::int64_t>& changed, bool repeated);
+
+    ports::delivery_store& store_;
+    ports::time_source& time_;
+    telemetry::metrics& metrics_;
+    std::unique_ptr<ports::alarm> work_;
+    std::function<void(settled&, bool)> on_settled_;
+    std::deque<settled> waiting_;
+    std::size_t writing_{0};
+    bool urgent_{false};      // somebody waits for this settlement (ordering key): no gathering
+    bool failing_{false};
+    bool stopping_{false};
+    base::boot_time deadline_{base::boot_time::max()};
+    std::string last_error_;
+};
+
+}  // namespace outboxd::relay
