@@ -136,6 +136,33 @@ def check_image_has_the_libraries(root, files):
     return problems
 
 
+def check_installation(root):
+    """`cmake --install` puts binary, configuration and unit where Debian wants them, and keeps an operator's file."""
+    build = f"{root}/build/release"
+    if not os.path.exists(f"{build}/daemon/outboxd") or not shutil.which("cmake"):
+        return None
+    problems = []
+    for prefix, etc in (("/usr", "/etc"), ("/opt/outboxd", "/opt/outboxd/etc")):
+        with tempfile.TemporaryDirectory(prefix="outboxd-install-") as stage:
+            install = ["cmake", "--install", build, "--prefix", prefix]
+            for _ in range(2):
+                done = subprocess.run(install, capture_output=True, text=True, check=False, env={**os.environ, "DESTDIR": stage})
+                config = f"{stage}{etc}/outboxd/outboxd.yaml"
+                if done.returncode or not os.path.exists(config):
+                    return problems + [f"{prefix}: {done.stdout[-500:]}{done.stderr[-500:]}"]
+                with open(config, "a", encoding="utf-8") as mine:
+                    mine.write("# mine\n")
+            if not open(config, encoding="utf-8").read().endswith("# mine\n# mine\n"):
+                problems.append(f"{prefix}: an operator's configuration was overwritten")
+            unit = f"{stage}{prefix}/lib/systemd/system/outboxd.service"
+            if not os.access(f"{stage}{prefix}/bin/outboxd", os.X_OK):
+                problems.append(f"{prefix}: no binary")
+            start = f"ExecStart={prefix}/bin/outboxd run --config {etc}/outboxd/outboxd.yaml"
+            if not os.path.exists(unit) or start not in open(unit, encoding="utf-8").read():
+                problems.append(f"{prefix}: no unit that starts the installed binary with the installed configuration")
+    return problems
+
+
 def check_compose(root, files):
     """Database, relay and receiver; each start waits for health; secrets are files; what is mounted exists."""
     text = files["docker/compose.yaml"]
@@ -169,5 +196,6 @@ def checks(root, files):
         ("unit_says_what_the_contract_says", lambda: check_unit_says_what_the_contract_says(root)),
         ("dockerfiles", lambda: check_dockerfiles(root, files)),
         ("image_has_the_libraries", lambda: check_image_has_the_libraries(root, files)),
+        ("installation", lambda: check_installation(root)),
         ("compose", lambda: check_compose(root, files)),
     ]

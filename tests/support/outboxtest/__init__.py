@@ -3,12 +3,13 @@
 Standard library and psycopg2 only. Everything listens on 127.0.0.1 and ends with the process that made it.
 """
 
+from .answers import Answer
 from .ca import CertificateAuthority
 from .cluster import Cluster, wait_for
 from .daemon import Outboxd, binary_path, run_command
 from .notify import NotifySocket
 from .proxy import Proxy
-from .receiver import Answer, Receiver, Request
+from .receiver import Receiver, Request
 from .signature import verify_signature
 
 __all__ = [

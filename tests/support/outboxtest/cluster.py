@@ -60,16 +60,21 @@ def wait_for(condition, timeout=20.0, what="", interval=0.02):
 
 
 class Cluster:
-    """One server. `settings` are lines for postgresql.conf, `hba_first` lines that stand before the trusting ones."""
+    """One server. `settings` are lines for postgresql.conf, `hba_first` lines that stand before the trusting ones.
 
-    def __init__(self, settings=(), hba_first=(), certificate=None, data_from=None, directory=None):
+    `outlive=True` leaves it running when this process ends; remove() then is the caller's duty.
+    """
+
+    def __init__(self, settings=(), hba_first=(), certificate=None, data_from=None, directory=None, outlive=False):
         self.directory = directory or _server_directory()
         self.data = self.directory + "/data"
         self.log_path = self.directory + "/server.log"
         self.process = None
         self._names = itertools.count(1)
         self._template = None
-        atexit.register(self.remove)
+        self._outlive = outlive
+        if not outlive:
+            atexit.register(self.remove)
         run(["cp", "-a", data_from or _initial_data(), self.data], cwd="/", **server_account())
         lines = ["listen_addresses = '127.0.0.1'", f"unix_socket_directories = '{self.directory}'", "max_connections = 100",
                  "shared_buffers = 64MB", "log_line_prefix = '%m [%p] '", "timezone = 'UTC'", "log_timezone = 'UTC'",
@@ -109,7 +114,7 @@ class Cluster:
         self.process = subprocess.Popen(
             [program("postgres"), "-D", self.data, "-p", str(self.port)], cwd="/", stdin=subprocess.DEVNULL, stdout=log,
             stderr=log, env=clean_environment(), process_group=0,
-            preexec_fn=die_with_parent(signal.SIGQUIT), **server_account())
+            preexec_fn=None if self._outlive else die_with_parent(signal.SIGQUIT), **server_account())
         log.close()
         end = time.monotonic() + 60
         while time.monotonic() < end:

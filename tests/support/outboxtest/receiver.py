@@ -3,7 +3,7 @@
 In a test: `with Receiver() as receiver: ... receiver.wait_for(10)`. As a program (`python3 -m outboxtest.receiver`) it
 prints one JSON line per request. What it answers is said by a callable, or by the path:
   /ok  /status/503  /slow/1.5  /flaky/0.2  /first/2 (fails the first two attempts of each id)  /retry-after/7  /hang
-  /reset  /close  /redirect/302
+  /reset  /close  /redirect/302  /unreliable/0.05/0.01 (that part is answered 503, that part never)
 """
 
 import argparse
@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import inspect
 import json
-import random
 import signal
 import socket
 import ssl
@@ -21,6 +20,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from .answers import Answer, by_path
 from .ca import Certificate, CertificateAuthority
 from .signature import verify_signature
 
@@ -77,41 +77,6 @@ class Request:
 
     def json(self):
         return json.loads(self.body)
-
-
-@dataclass
-class Answer:
-    """What to send back. `action` instead of an answer: "hang", "reset" or "close"."""
-
-    status: int = 200
-    body: bytes = b""
-    headers: dict = field(default_factory=dict)
-    delay: float = 0.0
-    action: str = ""
-    close_after: bool = False
-
-
-def by_path(request):
-    """The behaviour that the path names; 200 for any other path."""
-    parts = request.target.partition("?")[0].strip("/").split("/")
-    name, value = parts[0], parts[1] if len(parts) > 1 else ""
-    if name == "status":
-        return Answer(int(value))
-    if name == "fail":
-        return Answer(int(value or 503))
-    if name == "slow":
-        return Answer(200, delay=float(value))
-    if name == "flaky":
-        return Answer(503 if random.random() < float(value) else 200)
-    if name == "first":
-        return Answer(503 if request.attempt_of_id <= int(value) else 200)
-    if name == "retry-after":
-        return Answer(503, headers={"Retry-After": value})
-    if name == "redirect":
-        return Answer(int(value or 302), headers={"Location": "/ok"})
-    if name in ("hang", "reset", "close"):
-        return Answer(action=name)
-    return Answer(200)
 
 
 class _Connection(asyncio.Protocol):
@@ -219,11 +184,12 @@ class Receiver:
     """Runs in a thread of its own. `behaviour(request)` returns an Answer, a status, or an awaitable of either."""
 
     def __init__(self, behaviour=None, certificate=None, secrets=(), window=300.0, port=0, keep_bodies=True, host="127.0.0.1",
-                 on_request=None, client_ca=None):
+                 on_request=None, client_ca=None, remember=True):
         self.behaviour = behaviour or by_path
         self.secrets = list(secrets)
         self.window = window
         self.keep_bodies = keep_bodies
+        self.remember = remember  # False: a receiver that runs for days keeps no list of what came
         self.connections = 0
         self.requests = []      # every request in order of arrival
         self._on_request = on_request
@@ -272,7 +238,8 @@ class Receiver:
                                                        request.header("webhook-signature"), self.window)
         with self._changed:
             self._counts[identifier] = request.attempt_of_id
-            self.requests.append(request)
+            if self.remember:
+                self.requests.append(request)
             self._changed.notify_all()
         return request
 
@@ -288,11 +255,13 @@ class Receiver:
         except Exception as error:  # noqa: BLE001 - a broken behaviour must be seen in the test, not end the thread
             print(f"receiver: behaviour raised {error!r}", file=sys.stderr)
             return Answer(500, body=repr(error))
+        if not inspect.isawaitable(answer):
+            answer = self._normal(answer)
+        if self._on_request:
+            self._on_request(request, answer)
         if not self.keep_bodies:
             request.body = b""
-        if self._on_request:
-            self._on_request(request)
-        return answer if inspect.isawaitable(answer) else self._normal(answer)
+        return answer
 
     def _answered(self, request, status):
         with self._changed:
@@ -378,12 +347,14 @@ def main():
         certificate = CertificateAuthority(options.make_certificate).issue(dns=(options.name, "localhost"),
                                                                            ends_in=365 * 86400.0)
 
-    def show(request):
-        line = {"id": request.id, "event_type": request.event_type, "attempt": request.attempt, "target": request.target,
-                "bytes": len(request.body), "signature": request.signature_error or "verified"}
+    def show(request, answer):
+        line = {"id": request.id, "key": request.key, "event_type": request.event_type, "attempt": request.attempt,
+                "bytes": len(request.body), "sha256": request.sha256, "signature": request.signature_error or "verified",
+                "answer": answer.action or answer.status, "arrived": request.arrived_monotonic}
         print(json.dumps(line), flush=True)
 
-    receiver = Receiver(certificate=certificate, secrets=secrets, port=options.port, host=options.host, on_request=show)
+    receiver = Receiver(certificate=certificate, secrets=secrets, port=options.port, host=options.host, on_request=show,
+                        keep_bodies=False, remember=False)
     print(json.dumps({"listening": receiver.url("/ok")}), flush=True)
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
     receiver.stop()
