@@ -42,26 +42,23 @@ params& params::null() {
     return *this;
 }
 
-params& params::text(std::string_view value) {
+params& params::text(std::optional<std::string_view> value) {
+    if (!value) return null();
     begin(type_oid::unspecified, false);
-    buffer_.append(value);
+    buffer_.append(*value);
     end();
     buffer_.push_back('\0');  // libpq takes the length of text-form values by strlen
     return *this;
 }
 
-params& params::text(const std::optional<std::string>& value) { return value ? text(std::string_view{*value}) : null(); }
-
-params& params::typed_text(std::string_view value) {
+params& params::typed_text(std::optional<std::string_view> value) {
+    if (!value) {
+        slots_.push_back(slot{type_oid::text, buffer_.size(), -1, true});
+        return *this;
+    }
     begin(type_oid::text, true);
-    buffer_.append(value);
+    buffer_.append(*value);
     end();
-    return *this;
-}
-
-params& params::typed_text(const std::optional<std::string>& value) {
-    if (value) return typed_text(std::string_view{*value});
-    slots_.push_back(slot{type_oid::text, buffer_.size(), -1, true});
     return *this;
 }
 

@@ -36,10 +36,8 @@ enum class type_oid : std::uint32_t {
 class params {
 public:
     params& null();                                          // untyped
-    params& text(std::string_view value);                    // untyped text form
-    params& text(const std::optional<std::string>& value);   // SQL NULL when empty
-    params& typed_text(std::string_view value);              // type text, binary form
-    params& typed_text(const std::optional<std::string>& value);
+    params& text(std::optional<std::string_view> value);        // untyped text form; nullopt: SQL NULL
+    params& typed_text(std::optional<std::string_view> value);  // type text, binary form
     params& int8(std::int64_t value);
     params& int4(std::int32_t value);
     params& boolean(bool value);
