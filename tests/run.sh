@@ -53,6 +53,11 @@ wanted() { [ "${#only[@]}" -eq 0 ] || [[ " ${only[*]} " == *" $1 "* ]]; }
 
 results=$(mktemp -d /tmp/outboxd-run-XXXXXX)
 trap 'rm -rf "$results"' EXIT
+trap 'exit 130' INT TERM
+# Servers of tests live here; another account must be able to walk the path.
+chmod 0755 "$results"
+mkdir "$results/t"
+export OUTBOXD_TEST_TMP="$results/t"
 ulimit -n "$(ulimit -Hn)" 2>/dev/null || true
 read -ra extra <<<"${TEST_ARGUMENTS:-}"
 began=$SECONDS

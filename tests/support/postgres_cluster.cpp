@@ -115,10 +115,12 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-/// A directory that the server's account owns. Always below /tmp: the path of a Unix socket may have 107 bytes only,
-/// and the account must be able to walk the whole path.
+/// A directory that the server's account owns. Below /tmp, whatever TMPDIR says: the path of a Unix socket may have 107
+/// bytes only, and the account must be able to walk the whole path. tests/run.sh names a directory of its own there, so
+/// that nothing is left behind by a test that was killed.
 fs::path server_directory() {
-  std::string name = "/tmp/outboxd-pg-XXXXXX";
+  const char* base = std::getenv("OUTBOXD_TEST_TMP");
+  std::string name = std::string(base != nullptr ? base : "/tmp") + "/outboxd-pg-XXXXXX";
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error(std::string("mkdtemp: ") + std::strerror(errno));
   const account who = server_account();
   if (who.change && chown(name.c_str(), who.user, who.group) != 0) throw std::runtime_error("chown " + name);

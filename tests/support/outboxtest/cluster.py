@@ -27,8 +27,9 @@ def program(name):
 
 
 def _server_directory():
-    # Below /tmp on purpose: a Unix socket's path has 107 bytes at most, and the server's account must reach it.
-    directory = tempfile.mkdtemp(prefix="outboxd-pg-", dir="/tmp")
+    # Below /tmp, whatever TMPDIR says: a Unix socket's path has 107 bytes at most, and the server's account must reach it.
+    # tests/run.sh names a directory of its own there, so that nothing is left behind by a test that was killed.
+    directory = tempfile.mkdtemp(prefix="outboxd-pg-", dir=os.environ.get("OUTBOXD_TEST_TMP", "/tmp"))
     account = server_account()
     if account:
         os.chown(directory, account["user"], account["group"])
