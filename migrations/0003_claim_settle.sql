@@ -241,7 +241,7 @@ BEGIN
           FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
           -- One result per delivery: a success beats whatever else is said of it.
           ORDER BY s.id, s.outcome = 'published' DESC, s.ord) x
-    WHERE x.outcome IN ('published', 'expired', 'cancelled');
+    WHERE x.id IS NOT NULL AND x.outcome IN ('published', 'expired', 'cancelled');
     IF v_ids IS NOT NULL THEN
         RETURN QUERY
         WITH gone AS (
@@ -268,7 +268,7 @@ BEGIN
     FROM (SELECT DISTINCT ON (s.id) s.id, s.ord::int AS ord, s.outcome
           FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
           ORDER BY s.id, s.outcome = 'published' DESC, s.ord) x
-    WHERE x.outcome IN ('retried', 'failed', 'released');
+    WHERE x.id IS NOT NULL AND x.outcome IN ('retried', 'failed', 'released');
     IF v_ids IS NULL THEN
         RETURN;
     END IF;
