@@ -43,8 +43,8 @@ struct address_decision {
     bool allowed{false};
     std::string reason;  // name of the rule: `public`, `loopback`, `private`, `metadata`, `egress.deny 10.0.0.0/8`, `trusted endpoint` ...
 };
-// The order: metadata unless named singly; deny; allow; not public ranges (embedded IPv4 unwrapped first: mapped, compatible, NAT64, 6to4, Teredo); own addresses; public.
-// `trusted`: the endpoint comes from the configuration file and egress.trust_config_endpoints holds; overrides all but deny and metadata.
+// The order: metadata unless named singly; deny; allow; not public ranges (embedded IPv4 unwrapped first: mapped, compatible, NAT64, 6to4, Teredo); own
+// addresses; public. `trusted`: the endpoint comes from the configuration file and egress.trust_config_endpoints holds; overrides all but deny and metadata.
 [[nodiscard]] address_decision decide_address(const egress_policy& policy, std::string_view host, const ip_address& address, std::uint16_t port, bool trusted);
 // Before a lookup: names denied by name, `localhost`.
 [[nodiscard]] address_decision decide_host(const egress_policy& policy, std::string_view host, std::uint16_t port, bool trusted);

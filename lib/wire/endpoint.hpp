@@ -18,9 +18,13 @@ enum class body_format : std::uint8_t { raw, enriched, cloudevents_binary, cloud
 [[nodiscard]] std::string_view to_string(body_format f) noexcept;
 [[nodiscard]] std::optional<body_format> parse_body_format(std::string_view name) noexcept;
 
-enum class signing_scheme : std::uint8_t { none, standard_webhooks, rfc9421, adcp, github, stripe };
+// adcp: the rfc9421 profile with the encoding of AdCP's own vectors (base64url, unpadded); adcp_base64: the same profile with the standard base64 that RFC 8941
+// asks for.
+enum class signing_scheme : std::uint8_t { none, standard_webhooks, rfc9421, adcp, adcp_base64, github, stripe };
 [[nodiscard]] std::string_view to_string(signing_scheme s) noexcept;
 [[nodiscard]] std::optional<signing_scheme> parse_signing_scheme(std::string_view name) noexcept;
+// True for schemes whose key is the secret's text itself (signing_key::raw_hmac); the others take signing_key::parse.
+[[nodiscard]] bool signs_with_text(signing_scheme s) noexcept;
 
 enum class idempotency_key_format : std::uint8_t { bare, structured };
 

@@ -21,9 +21,9 @@ struct status_set {
 };
 
 struct response_rules {
-    status_set success;    // default 2xx
-    status_set permanent;  // default 410
-    status_set retry;      // default empty: named here wins over `permanent` and `success`
+    status_set success;                  // default 2xx
+    status_set permanent;                // default 410
+    status_set retry;                    // default empty: named here wins over `permanent` and `success`
     bool honour_delivery_header{false};  // answer header `webhook-delivery: disable` / `abort`
     friend bool operator==(const response_rules&, const response_rules&) = default;
 };
@@ -31,19 +31,19 @@ struct response_rules {
 
 struct answer {
     int status{0};
-    std::string_view retry_after;        // field value, empty: none (several fields: the first valid)
-    std::string_view webhook_delivery;   // field value
+    std::string_view retry_after;       // field value, empty: none (several fields: the first valid)
+    std::string_view webhook_delivery;  // field value
     std::string_view location;
 };
 
 enum class meaning : std::uint8_t { published, retry, permanent };
 struct verdict {
     wire::meaning meaning{wire::meaning::retry};
-    bool redirect{false};            // class `redirect` instead of `http`
-    bool disable_endpoint{false};    // 410, or webhook-delivery: disable
-    bool neutral_for_circuit{false}; // 429/503 with a valid Retry-After (429 only counts neutral with it)
+    bool redirect{false};             // class `redirect` instead of `http`
+    bool disable_endpoint{false};     // 410, or webhook-delivery: disable
+    bool neutral_for_circuit{false};  // 429/503 with a valid Retry-After (429 only counts neutral with it)
     std::optional<base::milliseconds> retry_after;
-    std::string text;                // `HTTP 503`, `HTTP 302 to https://...` (printable), empty for published
+    std::string text;  // `HTTP 503`, `HTTP 302 to https://...` (printable), empty for published
 };
 [[nodiscard]] verdict judge(const response_rules& rules, const answer& a, base::wall_time now);
 
