@@ -6,8 +6,8 @@ import subprocess
 
 
 def keys_of_schema(text):
-    """Dotted keys that the table of lib/config/schema.cpp names: rows begin with a string like "relay.lease"."""
-    return re.findall(r'^\s*(?:\.\w+\s*=\s*)?\{?\s*"([a-z_]+(?:\.[a-z_]+)+)"', text, re.MULTILINE)
+    """Paths that the table of lib/config/schema.cpp names: rows are like key{"relay.lease", ...}."""
+    return re.findall(r'\bkey\{"([a-z_]+(?:\[\])?(?:\.[a-z_]+)+)"', text)
 
 
 def keys_of_sample(text):
