@@ -25,7 +25,7 @@ from .cluster import Cluster, connect, program, wait_for
 from .daemon import binary_path, daemon_environment
 from .process import free_port
 
-STATE = f"/tmp/outboxd-quickstart-{os.geteuid()}.json"
+STATE = os.environ.get("OUTBOXD_QUICKSTART_STATE", f"/tmp/outboxd-quickstart-{os.geteuid()}.json")
 WRITERS = 4
 ROLLED_BACK = 0.1       # of the transactions
 REFUSED = 0.05          # of the requests are answered 503
