@@ -12,7 +12,7 @@ endif()
 # Below /usr the configuration belongs to /etc, below any other prefix to that prefix; the prefix is known only when the
 # installation runs. A configuration that is there already is an operator's and is left alone.
 install(CODE "
-  set(sample \"${PROJECT_SOURCE_DIR}/config/outboxd.minimal.yaml\")
+  set(sample \"${PROJECT_SOURCE_DIR}/config/outboxd.yaml\")
   set(unit \"${CMAKE_CURRENT_LIST_DIR}/outboxd.service\")
   set(staging \"${CMAKE_CURRENT_BINARY_DIR}\")")
 install(CODE [[

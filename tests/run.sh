@@ -78,7 +78,7 @@ run_counting() {
   local name=$1 limit=$2
   shift 2
   say "== $name"
-  timeout -k 20 "$limit" "$@" 2>&1 | tee "$results/out"
+  timeout --foreground -k 20 "$limit" "$@" 2>&1 | tee "$results/out"
   local status=${PIPESTATUS[0]} line good=0 bad=0
   line=$(grep -aoE '^[0-9]+ passed, [0-9]+ failed' "$results/out" | tail -n 1)
   if [ -n "$line" ]; then
@@ -96,7 +96,7 @@ run_catch() {
   shift 2
   say "== $name"
   rm -f "$results/count"
-  OUTBOXD_TEST_COUNT="$results/count" timeout -k 20 1800 "$program" "$@" "${extra[@]}"
+  OUTBOXD_TEST_COUNT="$results/count" timeout --foreground -k 20 1800 "$program" "$@" "${extra[@]}"
   local status=$?
   [ ! -s "$results/count" ] || read -r good bad <"$results/count"
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
@@ -108,7 +108,7 @@ run_pytest() {
   shift
   say "== $name"
   rm -f "$results/junit.xml"
-  timeout -k 20 3600 /usr/bin/python3 -m pytest -q -ra --durations=5 --junitxml="$results/junit.xml" "$@" "${extra[@]}"
+  timeout --foreground -k 20 3600 /usr/bin/python3 -m pytest -q -ra --durations=5 --junitxml="$results/junit.xml" "$@" "${extra[@]}"
   status=$?
   # "good bad skipped" of the report; a report that is missing or cut off counts as one failure.
   counts=$(/usr/bin/python3 - "$results/junit.xml" <<'PY' 2>/dev/null
