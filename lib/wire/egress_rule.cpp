@@ -50,7 +50,8 @@ std::optional<base::result<void>> read_network(std::string_view text, egress_rul
 }
 
 // Splits off `:port`. IPv6 needs brackets for it: `[fd00::/8]:443` or `[fd00::]/8:443`.
-base::result<std::string> take_port(std::string_view text, egress_rule& out) {
+// The result is without brackets; `bracketed` tells whether there were some.
+base::result<std::string> take_port(std::string_view text, egress_rule& out, bool& bracketed) {
     const auto colon = text.rfind(':');
     const bool bare_v6 = colon != std::string_view::npos && text.find(':') != colon && !text.starts_with('[');
     const auto close = text.find(']');
@@ -62,7 +63,8 @@ base::result<std::string> take_port(std::string_view text, egress_rule& out) {
         out.port = static_cast<std::uint16_t>(*port);
         rest.resize(colon);
     }
-    if (rest.starts_with('[')) {
+    bracketed = rest.starts_with('[');
+    if (bracketed) {
         if (close == std::string_view::npos) return bad_rule(out.text, "has no closing bracket");
         rest.erase(close, 1);
         rest.erase(0, 1);
@@ -91,12 +93,14 @@ std::string to_string(const ip_address& a) {
 base::result<egress_rule> parse_egress_rule(std::string_view text) {
     egress_rule out;
     out.text = std::string(text);
-    const auto rest = take_port(text, out);
+    bool bracketed = false;
+    const auto rest = take_port(text, out, bracketed);
     if (!rest) return rest.error();
     if (const auto network = read_network(*rest, out)) {
         if (!*network) return network->error();
-        return out;
+        if (!bracketed || out.network->v6) return out;
     }
+    if (bracketed) return bad_rule(text, "has brackets around something that is no IPv6 network");
     std::string host = base::to_lower_ascii(*rest);
     if (host.starts_with("*.")) {
         out.suffix = true;
