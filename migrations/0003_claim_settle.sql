@@ -95,11 +95,12 @@ BEGIN
           INTO v_found, v_cursor, v_wrapped FROM walk w;
         v_cursor := nullif(v_cursor, '');
         IF v_found IS NOT NULL THEN
-            v_due := array_cat(v_due, array_fill(NULL::timestamptz, ARRAY[cardinality(v_lanes) - coalesce(cardinality(v_due), 0)]));
-            v_id := array_cat(v_id, array_fill(NULL::bigint, ARRAY[cardinality(v_lanes) - coalesce(cardinality(v_id), 0)]));
-            v_keys := array_cat(v_keys, array_fill(NULL::text, ARRAY[cardinality(v_lanes) - coalesce(cardinality(v_keys), 0)]));
+            -- Found lanes have no bound and no last key: only the lists of the known ones are cut to their length.
+            v_due := v_due[1:cardinality(v_lanes)];
+            v_id := v_id[1:cardinality(v_lanes)];
+            v_keys := v_keys[1:cardinality(v_lanes)];
+            v_limits := v_limits[1:cardinality(v_lanes)] || array_fill(p_discover_limit, ARRAY[cardinality(v_found)]);
             v_lanes := v_lanes || v_found;
-            v_limits := v_limits || array_fill(p_discover_limit, ARRAY[cardinality(v_found)]);
         END IF;
     END IF;
 

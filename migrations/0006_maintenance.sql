@@ -109,7 +109,9 @@ BEGIN
                                      ELSE c.created_at + p_grace END
                 FROM chosen c
                 WHERE d.ctid = c.tid AND d.id = c.id AND NOT c.gone
-                  AND (c.url IS NOT NULL OR c.more OR c.names = '{}' AND coalesce(c.fan_after, '') = '')
+                  AND (c.url IS NOT NULL OR c.more OR c.names = '{}' AND coalesce(c.fan_after, '') = ''
+                       -- Looked at before and nothing to change: a walk over a million such rows writes nothing.
+                       AND (d.fan_after IS NOT NULL OR d.due_at <= v_now OR c.created_at + p_grace <= v_now))
                 RETURNING d.status)
             SELECT (SELECT c.digest FROM current c), (SELECT count(*) FROM batch),
                    (SELECT count(*) FROM batch) - (SELECT count(*) FROM chosen c WHERE NOT c.more),

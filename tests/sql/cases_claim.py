@@ -182,6 +182,15 @@ def case_discovery_limits_rows_per_lane_and_passes_lanes_with_nothing_due(db):
     expect(lanes(rows), ["c"] * 4)
 
 
+def case_lists_longer_than_the_lanes_do_not_reach_found_lanes(db):
+    relay = setup(db, "a", "b")
+    for name in "ab":
+        db.insert(name)
+    far = ["2100-01-01"] * 3
+    _, rows = db.claim(relay, None, discover_lanes=5, bound_due=far, bound_id=[1, 1, 1], after_key=["z"] * 3)
+    expect(lanes(rows), ["a", "b"])
+
+
 def case_discovery_finds_direct_urls_and_lanes_with_keys_only(db):
     relay = setup(db, "a")
     db.insert("a", ordering_key="k")
