@@ -8,7 +8,6 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
 #include <mutex>
@@ -29,7 +28,7 @@ struct slot_guard {
     ~slot_guard() { --busy; }
 };
 
-// What the thread and the waiting coroutine share. `timer` lives in the coroutine: it is reached only by post, and only while the coroutine has not given up.
+// What the thread and the waiting coroutine share. `timer` belongs to the waiting side: it is reached only by post, and only while the coroutine has not given up.
 struct shared_lookup {
     asio::any_io_executor executor;
     asio::steady_timer* timer{nullptr};
@@ -102,17 +101,17 @@ bool run_in_background(std::function<void()> call) {
     return true;
 }
 
-asio::awaitable<base::result<std::vector<std::string>>> look_up(std::string host, base::milliseconds deadline) {
-    const auto executor = co_await asio::this_coro::executor;
-    asio::steady_timer timer{executor, deadline};
+asio::awaitable<base::result<std::vector<std::string>>> look_up(std::string host, base::milliseconds deadline, asio::steady_timer& timer) {
+    timer.expires_after(deadline);
     const auto shared = std::make_shared<shared_lookup>();
-    shared->executor = executor;
+    shared->executor = timer.get_executor();
     shared->timer = &timer;
     const abandon_guard guard{shared};
     if (!run_in_background([shared, host] { resolve_for(shared, host); })) {
         co_return base::make_error(base::errc::database_busy, "earlier name look-ups have not ended yet");
     }
-    co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    const auto [ec] = co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
+    if (!shared->done && ec) co_return base::make_error(base::errc::cancelled, "the look-up of the host name was ended");
     if (!shared->done) co_return base::make_error(base::errc::timeout, "the look-up of the host name took too long");
     if (shared->error != 0 || shared->addresses.empty()) co_return base::make_error(base::errc::database_unreachable, "the host name cannot be resolved");
     co_return std::move(shared->addresses);

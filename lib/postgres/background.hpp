@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,7 +15,8 @@ namespace outboxd::postgres {
 // Runs `call` on a thread; false when eight are busy already (then it is not run). `call` must own all that it touches.
 bool run_in_background(std::function<void()> call);
 
-// The addresses of a host name in the resolver's order, as numbers, at most eight. Errors: database_unreachable (no such name), timeout, database_busy (look-ups hang already).
-[[nodiscard]] boost::asio::awaitable<base::result<std::vector<std::string>>> look_up(std::string host, base::milliseconds deadline);
+// The addresses of a host name in the resolver's order, as numbers, at most eight. Cancelling `timer`, on which the wait rests, ends it early. Errors: database_unreachable (no such name), timeout, cancelled,
+// database_busy (look-ups hang already).
+[[nodiscard]] boost::asio::awaitable<base::result<std::vector<std::string>>> look_up(std::string host, base::milliseconds deadline, boost::asio::steady_timer& timer);
 
 }  // namespace outboxd::postgres

@@ -80,13 +80,13 @@ std::vector<std::string> passes_for(const std::string& session_attrs) {
 }
 
 // The host itself, or one entry for each address of its name.
-asio::awaitable<base::result<std::vector<database_host>>> addresses_of(database_host host, base::milliseconds deadline) {
+asio::awaitable<base::result<std::vector<database_host>>> addresses_of(std::shared_ptr<connection::impl> self, database_host host, base::milliseconds deadline) {
     std::vector<database_host> found;
     if (!host.needs_lookup()) {
         found.push_back(host);
         co_return found;
     }
-    auto addresses = co_await look_up(host.name, deadline);
+    auto addresses = co_await look_up(host.name, deadline, self->lookup);
     if (!addresses) co_return addresses.error();
     for (auto& a : *addresses) {
         auto one = host;
@@ -109,7 +109,7 @@ struct attempt_plan {
 
 asio::awaitable<base::result<void>> try_host(std::shared_ptr<connection::impl> self, const attempt_plan& plan, database_host host, std::string session_attrs, bool others) {
     const auto time_per_address = plan.info.connect_timeout.value_or(default_time_per_address);
-    auto addresses = co_await addresses_of(host, std::min(until(plan.end), time_per_address));
+    auto addresses = co_await addresses_of(self, host, std::min(until(plan.end), time_per_address));
     if (!addresses) co_return base::make_error(addresses.error().code, "cannot connect to the database (" + plan.info.describe(host) + "): " + addresses.error().text);
     std::optional<base::error> kept;
     for (const auto& address : *addresses) {

@@ -91,6 +91,7 @@ void connection::impl::close() noexcept {
     ++generation;
     connected = false;
     disarm();
+    lookup.cancel();
     detach();
     notifications.clear();
     if (conn != nullptr) PQfinish(conn);
@@ -221,7 +222,8 @@ asio::awaitable<base::result<query_result>> connection::query(std::string_view s
         const auto form = p.wire();
         sent = PQsendQueryParams(self->conn, text.c_str(), p.count(), form.types.data(), form.values.data(), form.lengths.data(), form.formats.data(), static_cast<int>(format));
     }
-    co_return co_await self->finish_statement(sent, deadline);
+    auto answer = co_await self->finish_statement(sent, deadline);
+    co_return answer;
 }
 
 asio::awaitable<base::result<query_result>> connection::script(std::string_view sql, base::milliseconds deadline) {
@@ -229,7 +231,8 @@ asio::awaitable<base::result<query_result>> connection::script(std::string_view 
     if (!self->connected) co_return base::make_error(base::errc::database_unreachable, "not connected to the database");
     const std::string text{sql};
     const int sent = PQsendQuery(self->conn, text.c_str());
-    co_return co_await self->finish_statement(sent, deadline);
+    auto answer = co_await self->finish_statement(sent, deadline);
+    co_return answer;
 }
 
 asio::awaitable<base::result<notification>> connection::next_notification(base::milliseconds deadline) {

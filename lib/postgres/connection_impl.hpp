@@ -19,7 +19,7 @@ namespace outboxd::postgres {
 enum class wake { ready, timeout, closed };
 
 struct connection::impl : std::enable_shared_from_this<connection::impl> {
-    explicit impl(asio::any_io_executor e) : executor(e), socket(e), timer(e) {}
+    explicit impl(asio::any_io_executor e) : executor(e), socket(e), timer(e), lookup(e) {}
     ~impl() { close(); }
 
     // The deadline of the operation in hand: when it passes, the wait on the socket ends with `timeout`.
@@ -47,6 +47,7 @@ struct connection::impl : std::enable_shared_from_this<connection::impl> {
     asio::any_io_executor executor;
     asio::posix::stream_descriptor socket;
     asio::steady_timer timer;
+    asio::steady_timer lookup;    // the wait for a host name
     PGconn* conn{nullptr};
     bool connected{false};
     bool timed_out{false};
