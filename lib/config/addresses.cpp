@@ -33,10 +33,11 @@ base::result<void> check_proxy(std::string_view text) {
     if (text.starts_with("https://")) return make_error(errc::bad_config, "a proxy is spoken to in plain HTTP: http://host:port");
     if (!text.starts_with(scheme)) return make_error(errc::bad_config, "must be http://host:port");
     std::string_view rest = text.substr(scheme.size());
+    if (rest.ends_with('/')) rest.remove_suffix(1);
+    // Before the user is cut off: a slash within the password would end the host for other readers of the URL.
+    if (rest.find_first_of("/?#") != std::string_view::npos) return make_error(errc::bad_config, "has a path, or its password wants percent-encoding: http://user:password@host:port");
     const std::size_t at = rest.rfind('@');
     if (at != std::string_view::npos) rest.remove_prefix(at + 1);
-    if (rest.ends_with('/')) rest.remove_suffix(1);
-    if (rest.find_first_of("/?#") != std::string_view::npos) return make_error(errc::bad_config, "has a path, or its password wants percent-encoding: http://user:password@host:port");
     if (!wire::parse_url(std::string(scheme) + std::string(rest))) return make_error(errc::bad_config, "its host or port is not valid: http://host:port");
     return {};
 }

@@ -53,7 +53,7 @@ constexpr std::array table{
     key{"defaults.method", form::choice, "POST", 0, 0, "POST|PUT|PATCH", false, on_reload, "HTTP method: POST, PUT or PATCH.", OUTBOXD_SETTING(method)},
     key{"defaults.headers", form::headers, "{}", 0, 0, "", false, on_reload, "Extra request headers. A value may be a secret.", OUTBOXD_SETTING(headers)},
     key{"defaults.format", form::choice, "raw", 0, 0, "raw|enriched|cloudevents-binary|cloudevents-structured", false, on_reload, "raw, enriched, cloudevents-binary or cloudevents-structured.", OUTBOXD_SETTING(format)},
-    key{"defaults.signing", form::choice, "standard-webhooks", 0, 0, "none|standard-webhooks|rfc9421|adcp|github|stripe", false, on_reload, "none, standard-webhooks, rfc9421, adcp, github or stripe.", OUTBOXD_SETTING(signing)},
+    key{"defaults.signing", form::choice, "standard-webhooks", 0, 0, "none|standard-webhooks|rfc9421|adcp|adcp-base64|github|stripe", false, on_reload, "none, standard-webhooks, rfc9421, adcp, adcp-base64, github or stripe.", OUTBOXD_SETTING(signing)},
     key{"defaults.secrets", form::secrets, "[]", 0, 0, "", false, on_reload, "Sign events that carry their own url; newest first, all sign. Endpoints have their own.", OUTBOXD_FILE(default_secrets)},
     key{"defaults.idempotency_key_format", form::choice, "bare", 0, 0, "bare|structured", false, on_reload, "bare, or structured (quoted, as a structured field string).", OUTBOXD_SETTING(idempotency_key_format)},
     key{"defaults.retry", form::retry, "{ schedule: [5s, 5m, 30m, 2h, 5h, 10h, 10h], jitter: 0.2 }", 0, 0, "", false, on_reload, "8 attempts. Or { base: 10s, factor: 2, max: 1h, max_attempts: 12, jitter: 0.2 }, or a preset: standard-webhooks, adcp, agent-zero, e2a; or { preset: e2a, jitter: 0 }.", OUTBOXD_SETTING(retry)},
@@ -151,11 +151,11 @@ bool equal_values(const T& a, const T& b) {
     }
 }
 
-bool same(const slot& a, const slot& b) {
+}  // namespace
+
+bool same_value(const slot& a, const slot& b) {
     return std::visit([&b](const auto* left) { return equal_values(*left, **std::get_if<std::remove_const_t<std::remove_pointer_t<decltype(left)>>*>(&b)); }, a);
 }
-
-}  // namespace
 
 std::span<const key> keys() { return table; }
 
@@ -208,7 +208,7 @@ std::vector<std::string> changed_restart_keys(const config& running, const confi
         if (row.reloadable) continue;
         const slot a = row.field({&left, &left.defaults, nullptr});
         const slot b = row.field({&right, &right.defaults, nullptr});
-        if (!same(a, b)) changed.emplace_back(row.path);
+        if (!same_value(a, b)) changed.emplace_back(row.path);
     }
     return changed;
 }

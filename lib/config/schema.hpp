@@ -87,6 +87,9 @@ struct scoped_key {
 // The accepted form of a key's value, for a sentence: `a whole number from 1 to 64`.
 [[nodiscard]] std::string accepted_form(const key& row);
 
+// Whether two fields of one row hold the same.
+[[nodiscard]] bool same_value(const slot& a, const slot& b);
+
 // The keys whose values differ and take effect at a restart only.
 [[nodiscard]] std::vector<std::string> changed_restart_keys(const config& running, const config& wanted);
 

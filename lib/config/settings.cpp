@@ -8,11 +8,11 @@
 namespace outboxd::config {
 namespace {
 
-// Whether JSON may hold this text as a number and give it back unchanged.
+// Whether JSON may hold this text as a number that means the same.
 bool survives_as_number(std::string_view text) {
     if (text.size() > 15) return false;
     if (parse_whole(text)) return text != "-0";
-    return parse_decimal(text).has_value() && !text.ends_with('0');
+    return parse_decimal(text).has_value();
 }
 
 std::string quoted(std::string_view text) { return "\"" + base::json_escape(text) + "\""; }

@@ -68,12 +68,16 @@ void check_settings(const config& c, const endpoint_settings& settings, const st
 }
 
 // A certificate and its key belong together: one of the endpoint's own beside one that is inherited does not.
-void check_own_tls_pair(const std::string& section, reader& read) {
+void check_own_tls_pair(const tls_settings& tls, const std::string& section, reader& read) {
     const int cert = read.line_of(section + ".tls.client_cert");
     const int key_line = read.line_of(section + ".tls.client_key");
-    if ((cert == 0) == (key_line == 0)) return;
-    const std::string present = cert != 0 ? "client_cert" : "client_key";
-    read.report(cert + key_line, section + ".tls." + present, std::string("needs ") + (cert != 0 ? "client_key" : "client_cert") + " beside it");
+    if (cert == 0 && key_line == 0) return;
+    const bool half = tls.client_cert.empty() != tls.client_key.empty();
+    const bool mixed = !tls.client_cert.empty() && !tls.client_key.empty() && (cert == 0 || key_line == 0);
+    if (!half && !mixed) return;
+    const bool name_cert = cert != 0 && !tls.client_cert.empty();
+    read.report(name_cert ? cert : std::max(cert, key_line), section + (name_cert ? ".tls.client_cert" : ".tls.client_key"),
+                std::string("needs ") + (name_cert ? "client_key" : "client_cert") + " of this endpoint beside it");
 }
 
 void check_endpoint(const config& c, std::size_t index, reader& read) {
@@ -81,7 +85,7 @@ void check_endpoint(const config& c, std::size_t index, reader& read) {
     const std::string section = path_of(index);
     read.set_subject(e.name.empty() ? std::string{} : "endpoint " + e.name + ": ");
     check_settings(c, e.settings, section, read);
-    check_own_tls_pair(section, read);
+    check_own_tls_pair(e.settings.tls, section, read);
     if (const auto address = wire::parse_url(e.url); address && !wire::check_scheme(*address, c.egress.policy.allow_http)) {
         read.report(line_near(read, section, "url"), section + ".url", "http:// addresses need egress.allow_http: true");
     }

@@ -3,6 +3,7 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "config/document.hpp"
@@ -25,11 +26,16 @@ class tree_builder final : public YAML::EventHandler {
 public:
     [[nodiscard]] node take() { return std::move(root_); }
     [[nodiscard]] int document_line() const noexcept { return document_line_; }
+    // Where the last quoted text begins; a null mark where there is none.
+    [[nodiscard]] const YAML::Mark& last_quoted() const noexcept { return last_quoted_; }
 
     void OnDocumentStart(const YAML::Mark& mark) override { document_line_ = mark.line + 1; }
     void OnDocumentEnd() override {}
     void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, "?", anchor, node::kind::null, {}); }
-    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override { leaf(mark, tag, anchor, node::kind::scalar, value); }
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+        if (tag == "!") last_quoted_ = mark;
+        leaf(mark, tag, anchor, node::kind::scalar, value);
+    }
     void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { throw refused{mark.line + 1, aliases_refused}; }
     void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override { open(mark, tag, anchor, node::kind::list); }
     void OnSequenceEnd() override { close(); }
@@ -91,7 +97,26 @@ private:
     std::vector<node> open_;
     std::vector<std::size_t> awaiting_value_;  // depths of maps whose last key has no value yet
     int document_line_{1};
+    YAML::Mark last_quoted_{YAML::Mark::null_mark()};
 };
+
+// yaml-cpp 0.7 takes the end of the file for the closing quote when a line end stands before it. Only the last quoted text can be left open like that.
+bool left_open(std::string_view text, const YAML::Mark& start) {
+    if (start.is_null()) return false;
+    for (int line = 0; line < start.line && !text.empty(); ++line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    text.remove_prefix(std::min(static_cast<std::size_t>(start.column), text.size()));
+    if (text.empty() || (text.front() != '"' && text.front() != '\'')) return false;  // a block text (| or >)
+    const char quote = text.front();
+    for (std::size_t at = 1; at < text.size(); ++at) {
+        if (quote == '"' && text[at] == '\\') {
+            ++at;
+        } else if (text[at] == quote) {
+            if (quote == '"' || at + 1 >= text.size() || text[at + 1] != quote) return false;
+            ++at;
+        }
+    }
+    return true;
+}
 
 // yaml-cpp's sentence where it is one of its constants; some of its others repeat what was written, which may be a secret.
 std::string safe_reason(const YAML::Exception& e) {
@@ -128,6 +153,7 @@ std::optional<node> parse_yaml(std::string_view yaml, const std::string& file, s
         std::istringstream in(text);
         YAML::Parser parser(in);
         parser.HandleNextDocument(first);
+        if (left_open(text, first.last_quoted())) throw refused{first.last_quoted().line + 1, "not valid YAML: a quote is left open"};
         tree_builder second;
         if (parser.HandleNextDocument(second)) throw refused{second.document_line(), "a second document (---): the configuration is one document"};
         return first.take();
