@@ -162,7 +162,7 @@ base::result<void> check_own_headers(const header_list& headers) {
     for (std::size_t i = 0; i < headers.size(); ++i) {
         const auto& [name, value] = headers[i];
         if (const auto checked = check_own_header(name, value); !checked) return checked.error();
-        const auto same = [&name](const auto& other) { return base::iequals(other.first, name); };
+        const auto same = [&own = headers[i].first](const auto& other) { return base::iequals(other.first, own); };
         if (std::any_of(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(i), same)) return refused(name, "is given twice");
         total += name.size() + value.size();
     }
