@@ -25,6 +25,22 @@ void print_problems(const std::vector<config::problem>& problems);
 // `100/s` of defaults.rate_limit for explanations; empty: none.
 [[nodiscard]] std::string default_rate_of(const config::config& settings);
 
+// Runs the loop until the call has its answer. Throws base::failure when it failed.
+template <class T>
+T wait_for(boost::asio::io_context& loop, boost::asio::awaitable<base::result<T>> call) {
+    std::optional<base::result<T>> answer;
+    std::exception_ptr thrown;
+    boost::asio::co_spawn(loop, std::move(call), [&](std::exception_ptr e, base::result<T> r) {
+        thrown = e;
+        answer = std::move(r);
+    });
+    loop.restart();
+    while (!answer) loop.run_one();
+    if (thrown) std::rethrow_exception(thrown);
+    if (!*answer) throw base::failure(answer->error());
+    if constexpr (!std::is_void_v<T>) return std::move(answer->value());
+}
+
 // The operator's store with its own loop. Every call throws base::failure when it fails.
 class operator_session {
 public:
@@ -39,19 +55,7 @@ public:
     [[nodiscard]] boost::asio::io_context& loop() noexcept { return loop_; }
 
     template <class T>
-    T get(boost::asio::awaitable<base::result<T>> call) {
-        std::optional<base::result<T>> answer;
-        std::exception_ptr thrown;
-        boost::asio::co_spawn(loop_, std::move(call), [&](std::exception_ptr e, base::result<T> r) {
-            thrown = e;
-            answer = std::move(r);
-        });
-        loop_.restart();
-        while (!answer) loop_.run_one();
-        if (thrown) std::rethrow_exception(thrown);
-        if (!*answer) throw base::failure(answer->error());
-        if constexpr (!std::is_void_v<T>) return std::move(answer->value());
-    }
+    T get(boost::asio::awaitable<base::result<T>> call) { return wait_for(loop_, std::move(call)); }
 
 private:
     config::config settings_;

@@ -71,37 +71,35 @@ int changed(const arguments& args, std::string_view state) {
     return exit_done;
 }
 
-// What the file says of such an endpoint is written to the table again at each start and reload.
+// What the file disables or pauses is so again after the next start or reload; what an operator stops stays stopped.
 void warn_if_from_file(operator_session& session, const std::string& name, const char* key) {
     if (session.get(session.store().show_endpoint(name)).managed_by != "config") return;
-    std::cerr << "note: endpoint " << base_printable(name) << " comes from the configuration file; what the file says of '" << key << "' may hold again at the next start or reload\n";
+    std::cerr << "note: endpoint " << base_printable(name) << " comes from the configuration file; when the file says '" << key << "', that holds again at the next start or reload\n";
 }
 
 int enable(const arguments& args) {
     operator_session session(args);
     session.get(session.store().set_enabled(args.operands.at(0), true, ""));
-    warn_if_from_file(session, args.operands.at(0), "enabled");
+    warn_if_from_file(session, args.operands.at(0), "enabled: false");
     return changed(args, "enabled");
 }
 
 int disable(const arguments& args) {
     operator_session session(args);
     session.get(session.store().set_enabled(args.operands.at(0), false, args.get("--reason").value_or("by operator")));
-    warn_if_from_file(session, args.operands.at(0), "enabled");
     return changed(args, "disabled");
 }
 
 int pause(const arguments& args) {
     operator_session session(args);
     session.get(session.store().set_paused(args.operands.at(0), true));
-    warn_if_from_file(session, args.operands.at(0), "paused");
     return changed(args, "paused");
 }
 
 int resume(const arguments& args) {
     operator_session session(args);
     session.get(session.store().set_paused(args.operands.at(0), false));
-    warn_if_from_file(session, args.operands.at(0), "paused");
+    warn_if_from_file(session, args.operands.at(0), "paused: true");
     return changed(args, "resumed");
 }
 

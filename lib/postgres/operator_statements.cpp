@@ -1,5 +1,7 @@
 #include "postgres/operator_statements.hpp"
 
+#include "postgres/statements.hpp"
+
 namespace outboxd::postgres {
 namespace {
 
@@ -229,7 +231,8 @@ constexpr auto set_enabled = R"sql(
 UPDATE @schema@.endpoint p SET enabled = $2, disabled_reason = CASE WHEN $2 THEN NULL ELSE $3 END, disabled_at = CASE WHEN $2 THEN NULL ELSE coalesce(p.disabled_at, clock_timestamp()) END,
        failing_since = CASE WHEN $2 THEN NULL ELSE p.failing_since END
 WHERE p.name = $1)sql";
-constexpr auto set_paused = R"sql(UPDATE @schema@.endpoint p SET paused = $2 WHERE p.name = $1)sql";
+// An enabled endpoint has no reason but that of a pause from the file, which an operator's word replaces.
+constexpr auto set_paused = R"sql(UPDATE @schema@.endpoint p SET paused = $2, disabled_reason = CASE WHEN p.enabled THEN NULL ELSE p.disabled_reason END WHERE p.name = $1)sql";
 constexpr auto remove_endpoint = R"sql(SELECT r.cancelled, r.removed FROM @schema@.remove_endpoint($1::text) r)sql";
 
 // One statement: the UPDATE does not see the row that the INSERT makes.
@@ -245,57 +248,43 @@ WHERE s.endpoint = $1 AND (s.expires_at IS NULL OR s.expires_at > clock_timestam
 
 constexpr auto purge = R"sql(SELECT p.events, p.deliveries, p.attempts FROM @schema@.purge($1, $2, $3, $4) p)sql";
 
-std::string render(std::string_view text, std::string_view schema) {
-    constexpr std::string_view mark = "@schema@";
-    std::string out;
-    for (;;) {
-        const auto at = text.find(mark);
-        out += text.substr(0, at);
-        if (at == text.npos) return out;
-        out += '"';
-        out += schema;
-        out += '"';
-        text.remove_prefix(at + mark.size());
-    }
-}
-
 }  // namespace
 
 operator_statements::operator_statements(std::string_view schema)
-    : totals(render(postgres::totals, schema)),
-      rates(render(postgres::rates, schema)),
-      relays(render(postgres::relays, schema)),
-      circuits(render(postgres::circuits, schema)),
-      lanes(render(postgres::lanes, schema)),
-      blocked_keys(render(postgres::blocked_keys, schema)),
-      find_event(render(postgres::find_event, schema)),
-      why(render(postgres::why, schema)),
-      list_events(render(postgres::list_events, schema)),
-      show_event(render(postgres::show_event, schema)),
-      body(render(postgres::body, schema)),
-      list_deliveries(render(postgres::list_deliveries, schema)),
-      attempts_of_event(render(postgres::attempts_of_event, schema)),
-      event_of_live_delivery(render(postgres::event_of_live_delivery, schema)),
-      event_of_finished_delivery(render(postgres::event_of_finished_delivery, schema)),
-      retry(render(postgres::retry, schema)),
-      cancel(render(postgres::cancel, schema)),
-      unblock(render(postgres::unblock, schema)),
-      replay_scan(render(postgres::replay_scan, schema)),
-      replay_failed(render(postgres::replay_failed, schema)),
-      replay(render(postgres::replay, schema)),
-      copy_event(render(postgres::copy_event, schema)),
-      list_endpoints(render(postgres::list_endpoints, schema)),
-      show_endpoint(render(postgres::show_endpoint, schema)),
-      secrets(render(postgres::secrets, schema)),
-      endpoint_settings(render(postgres::endpoint_settings, schema)),
-      add_endpoint(render(postgres::add_endpoint, schema)),
-      change_endpoint(render(postgres::change_endpoint, schema)),
-      set_enabled(render(postgres::set_enabled, schema)),
-      set_paused(render(postgres::set_paused, schema)),
-      remove_endpoint(render(postgres::remove_endpoint, schema)),
-      rotate_secret(render(postgres::rotate_secret, schema)),
-      endpoint_for_test(render(postgres::endpoint_for_test, schema)),
-      secrets_for_test(render(postgres::secrets_for_test, schema)),
-      purge(render(postgres::purge, schema)) {}
+    : totals(with_schema(postgres::totals, schema)),
+      rates(with_schema(postgres::rates, schema)),
+      relays(with_schema(postgres::relays, schema)),
+      circuits(with_schema(postgres::circuits, schema)),
+      lanes(with_schema(postgres::lanes, schema)),
+      blocked_keys(with_schema(postgres::blocked_keys, schema)),
+      find_event(with_schema(postgres::find_event, schema)),
+      why(with_schema(postgres::why, schema)),
+      list_events(with_schema(postgres::list_events, schema)),
+      show_event(with_schema(postgres::show_event, schema)),
+      body(with_schema(postgres::body, schema)),
+      list_deliveries(with_schema(postgres::list_deliveries, schema)),
+      attempts_of_event(with_schema(postgres::attempts_of_event, schema)),
+      event_of_live_delivery(with_schema(postgres::event_of_live_delivery, schema)),
+      event_of_finished_delivery(with_schema(postgres::event_of_finished_delivery, schema)),
+      retry(with_schema(postgres::retry, schema)),
+      cancel(with_schema(postgres::cancel, schema)),
+      unblock(with_schema(postgres::unblock, schema)),
+      replay_scan(with_schema(postgres::replay_scan, schema)),
+      replay_failed(with_schema(postgres::replay_failed, schema)),
+      replay(with_schema(postgres::replay, schema)),
+      copy_event(with_schema(postgres::copy_event, schema)),
+      list_endpoints(with_schema(postgres::list_endpoints, schema)),
+      show_endpoint(with_schema(postgres::show_endpoint, schema)),
+      secrets(with_schema(postgres::secrets, schema)),
+      endpoint_settings(with_schema(postgres::endpoint_settings, schema)),
+      add_endpoint(with_schema(postgres::add_endpoint, schema)),
+      change_endpoint(with_schema(postgres::change_endpoint, schema)),
+      set_enabled(with_schema(postgres::set_enabled, schema)),
+      set_paused(with_schema(postgres::set_paused, schema)),
+      remove_endpoint(with_schema(postgres::remove_endpoint, schema)),
+      rotate_secret(with_schema(postgres::rotate_secret, schema)),
+      endpoint_for_test(with_schema(postgres::endpoint_for_test, schema)),
+      secrets_for_test(with_schema(postgres::secrets_for_test, schema)),
+      purge(with_schema(postgres::purge, schema)) {}
 
 }  // namespace outboxd::postgres
