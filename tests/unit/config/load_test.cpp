@@ -71,7 +71,7 @@ retention: { published: 1d }
     REQUIRE(c.endpoints.size() == 1);
     const auto& e = c.endpoints.front();
     CHECK(e.name == "billing");
-    CHECK(e.where == "test.yaml:15");
+    CHECK(e.where == "test.yaml:14");
     CHECK(e.tenant_id == "no");
     CHECK(e.events == std::vector<std::string>{"order.*", "invoice.paid"});
     CHECK(e.settings.timeout == 3s);

@@ -64,7 +64,7 @@ TEST_CASE("configuration: hostile and broken YAML is refused quickly with a line
         {"relay: {}\nx: a\x01\n", 2, "control character"},
         {"relay: {}\rlog: {}\r", 1, "control character"},
         {"relay: {}\nx: \"unclosed\n", 2, "a quote is left open"},
-        {"relay: {}\nx: 'it''s unclosed\n  # ' '\n", 2, "not valid YAML"},
+        {"relay: {}\nx: 'it''s unclosed\n  # ' '\n", 3, "not valid YAML"},
         {"x: \"unclosed \\\"\nrelay: {}\n", 1, "a quote is left open"},
         {"x: 'unclosed", 0, "not valid YAML"},
         {"relay: [1, 2\n", 0, "not valid YAML"},
