@@ -43,6 +43,8 @@ BEGIN
         RETURN QUERY SELECT 0::bigint, 0::bigint;
         RETURN;
     END IF;
+    -- The sweep routes what it found with null, which stands for the grace of the last call that named one.
+    p_grace := coalesce(p_grace, make_interval(secs => coalesce((v_state ->> 'grace')::float8, 86400)));
     v_stored := coalesce(v_state ->> 'digest', '');
     v_at := (v_state ->> 'at')::bigint;
 
@@ -135,7 +137,7 @@ BEGIN
                                         WHERE u.status = 'unrouted' AND u.due_at <= v_now LIMIT 10000) x) END;
     END IF;
     UPDATE @schema@.maintenance m
-    SET last_run = v_now, state = jsonb_strip_nulls(jsonb_build_object('digest', v_stored, 'at', v_at))
+    SET last_run = v_now, state = jsonb_strip_nulls(jsonb_build_object('digest', v_stored, 'at', v_at, 'grace', extract(epoch FROM p_grace)))
     WHERE m.name = 'route';
     IF v_routed > 0 AND EXISTS (SELECT FROM @schema@.relay r WHERE r.wake) THEN
         PERFORM pg_notify(@schema@.wake_channel(), 'any');
@@ -223,7 +225,7 @@ BEGIN
     WHERE m.name = 'sweep_full';
 
     IF v_found > 0 THEN
-        PERFORM @schema@.route(p_batch, '24h');
+        PERFORM @schema@.route(p_batch, NULL);
     END IF;
     RETURN v_found;
 END $$;
@@ -238,7 +240,7 @@ BEGIN
     SELECT r.found INTO v_found FROM @schema@.sweep_range(p_event - 1, p_event, 1) r;
     UPDATE @schema@.maintenance m SET last_run = clock_timestamp() WHERE m.name = 'sweep';
     IF v_found > 0 THEN
-        PERFORM @schema@.route(1000, '24h');
+        PERFORM @schema@.route(1000, NULL);
     END IF;
     RETURN v_found > 0;
 END $$;

@@ -132,6 +132,14 @@ def case_a_disabled_trigger_is_made_up_for(db):
     expect(db.sql.value("SELECT count(*) FROM outbox.delivery WHERE lane = 'a'"), 4)
 
 
+def case_what_the_sweep_cannot_route_gets_the_grace_last_used(db):
+    db.sql.execute("SELECT outbox.route(10, '100 years')")
+    event = db.insert("x", session=silent(db), created_at="2000-01-01")
+    sweep(db)
+    expect(sweep(db), 1)
+    expect(db.delivery(event, "status, due_at < 'infinity' AND due_at > now()"), [("unrouted", True)])
+
+
 def case_route_event_gives_one_event_to_routing_once(db):
     db.endpoint("a")
     event = db.insert(session=silent(db))
