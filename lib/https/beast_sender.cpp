@@ -276,7 +276,9 @@ beast_sender::~beast_sender() {
     while (!attempts_.empty()) {
         attempt& one = attempts_.front();
         one.unlink();
-        if (one.waits_for != nullptr) one.waits_for->drop_waiter();
+        if (one.waits_for == nullptr) continue;
+        one.waits_for->drop_waiter();  // unwound later, from the event loop
+        one.waits_for->interrupt();    // wakes nobody any more, but closes the sockets
     }
 }
 
