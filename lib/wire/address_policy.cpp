@@ -66,7 +66,7 @@ constexpr range v6_ranges[] = {
 // Where clouds hand out credentials. Denied even when the private range around them is allowed.
 constexpr std::string_view metadata_addresses[] = {
     "169.254.169.254",     // AWS, Azure, Google, Oracle, DigitalOcean, OpenStack, Hetzner and more
-    "169.254.170.2",       // AWS ECS task credentials
+    "169.254.170.2",       // AWS ECS container credentials
     "169.254.170.23",      // AWS EKS pod identity
     "169.254.0.23",        // Tencent
     "100.100.100.200",     // Alibaba

@@ -1,4 +1,4 @@
-// GitHub's X-Hub-Signature-256 ("Validating webhook deliveries"). Floor 1, pure.
+// GitHub's X-Hub-Signature-256, as its documentation on validating deliveries says. Floor 1, pure.
 #pragma once
 
 #include <string>

@@ -117,13 +117,13 @@ std::string_view signing_key::sign_into(std::array<char, 64>& room, std::initial
         must(ok && EVP_MAC_final(mac, out, &length, room.size()) == 1 && length == 32, "HMAC");
         return {room.data(), 32};
     }
-    auto& message = state_->scratch;
-    message.clear();
-    for (const auto part : parts) message.append(part);
+    auto& signed_text = state_->scratch;
+    signed_text.clear();
+    for (const auto part : parts) signed_text.append(part);
     const evp_md_ctx ctx{EVP_MD_CTX_new()};
     std::size_t length = room.size();
     must(ctx && EVP_DigestSignInit(ctx.get(), nullptr, nullptr, nullptr, state_->pair.get()) == 1 &&
-             EVP_DigestSign(ctx.get(), out, &length, octets(message), message.size()) == 1 && length == 64,
+             EVP_DigestSign(ctx.get(), out, &length, octets(signed_text), signed_text.size()) == 1 && length == 64,
          "ed25519 signature");
     return {room.data(), 64};
 }

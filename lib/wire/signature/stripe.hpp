@@ -1,4 +1,4 @@
-// The Stripe-Signature field ("Verify webhook signatures manually"). Floor 1, pure.
+// The Stripe-Signature field, as its documentation on manual verification says. Floor 1, pure.
 #pragma once
 
 #include <string>

@@ -212,11 +212,11 @@ std::string verification_key::sign_shared(std::initializer_list<std::string_view
 
 bool verification_key::verify(std::string_view signature, std::initializer_list<std::string_view> parts) const {
     if (state_->shared) return same_bytes(state_->shared->sign(parts), signature);
-    std::string message;
-    for (const auto part : parts) message.append(part);
+    std::string signed_text;
+    for (const auto part : parts) signed_text.append(part);
     const evp_md_ctx ctx{EVP_MD_CTX_new()};
     must(ctx && EVP_DigestVerifyInit(ctx.get(), nullptr, nullptr, nullptr, state_->public_key.get()) == 1, "ed25519 verification");
-    return EVP_DigestVerify(ctx.get(), octets(signature), signature.size(), octets(message), message.size()) == 1;
+    return EVP_DigestVerify(ctx.get(), octets(signature), signature.size(), octets(signed_text), signed_text.size()) == 1;
 }
 
 verification verify_request(signing_scheme scheme, const std::vector<verification_key>& keys, const received_request& request, base::wall_time now,
