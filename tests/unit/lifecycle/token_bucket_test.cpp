@@ -1,0 +1,56 @@
+#include "lifecycle/token_bucket.hpp"
+
+#include "support/catch.hpp"
+
+using outboxd::base::boot_time;
+using outboxd::lifecycle::token_bucket;
+using namespace std::chrono_literals;
+
+namespace {
+constexpr boot_time start{1h};
+}
+
+TEST_CASE("a bucket without a rate gives every token") {
+    token_bucket bucket;
+    for (int i = 0; i < 1000; ++i) REQUIRE(bucket.try_take(start));
+    CHECK(bucket.next(start) == start);
+}
+
+TEST_CASE("a bucket gives its burst at once and then its rate") {
+    token_bucket bucket;
+    bucket.configure(10.0, 3.0, start);
+    for (int i = 0; i < 3; ++i) REQUIRE(bucket.try_take(start));
+    CHECK_FALSE(bucket.try_take(start));
+    CHECK(bucket.next(start) == start + 100ms);
+    CHECK_FALSE(bucket.try_take(start + 99ms));
+    CHECK(bucket.try_take(start + 100ms));
+}
+
+TEST_CASE("a bucket followed for 30 seconds keeps its rate within five per cent") {
+    for (const double rate : {1.0, 7.0, 100.0, 333.0}) {
+        token_bucket bucket;
+        bucket.configure(rate, 1.0, start);
+        int taken = 0;
+        for (auto t = start; t < start + 30s; t = std::max(bucket.next(t), t + 1us)) taken += bucket.try_take(t) ? 1 : 0;
+        CAPTURE(rate);
+        CHECK(taken >= static_cast<int>(rate * 30 * 0.95));
+        CHECK(taken <= static_cast<int>(rate * 30 * 1.05) + 1);
+    }
+}
+
+TEST_CASE("a bucket whose rate changes keeps no more than the new burst") {
+    token_bucket bucket;
+    bucket.configure(100.0, 50.0, start);
+    bucket.configure(10.0, 2.0, start);
+    int taken = 0;
+    while (bucket.try_take(start)) ++taken;
+    CHECK(taken == 2);
+}
+
+TEST_CASE("a token given back can be taken again") {
+    token_bucket bucket;
+    bucket.configure(1.0, 1.0, start);
+    REQUIRE(bucket.try_take(start));
+    bucket.give_back();
+    CHECK(bucket.try_take(start));
+}
