@@ -121,6 +121,14 @@ void judge_fault(attempt_result& result, const held& row, const endpoint& to, co
     plan_retry(s, row, to, std::nullopt, random);
 }
 
+// 16 random bytes for the schemes that sign one; it need not be secret, only unlikely to come again.
+std::string nonce_for(wire::signing_scheme scheme, ports::time_source& time) {
+    if (scheme != wire::signing_scheme::rfc9421 && scheme != wire::signing_scheme::adcp && scheme != wire::signing_scheme::adcp_base64) return {};
+    std::string bytes(16, '\0');
+    for (char& b : bytes) b = static_cast<char>(static_cast<int>(time.random() * 256.0));
+    return bytes;
+}
+
 struct target {
     std::shared_ptr<const wire::request_builder> builder;
     std::shared_ptr<const ports::route> route;
@@ -153,11 +161,7 @@ boost::asio::awaitable<attempt_result> attempt_delivery(const held& row, attempt
     }
     wire::request request;
     const auto pinned = wire::parse_body_format(row.row.format);
-    static constexpr std::size_t nonce_words = 2;
-    std::string nonce;
-    if (to->settings.signing == wire::signing_scheme::rfc9421 || to->settings.signing == wire::signing_scheme::adcp) {
-        for (std::size_t i = 0; i < nonce_words; ++i) nonce += base::base64url_encode(std::to_string(context.time.random()));
-    }
+    const std::string nonce = nonce_for(to->settings.signing, context.time);
     if (auto refusal = where.builder->build(row.row.event, row.row.attempts + 1, pinned, context.time.wall_now(), nonce, request)) {
         s = final_without_send(row, outcome::failed, class_of(refusal->kind), refusal->text);
         s.blocks = to->settings.on_failed == config::on_failed::block && row.row.ordering_key.has_value();

@@ -6,6 +6,7 @@
 #include "config/load.hpp"
 #include "telemetry/log.hpp"
 #include "wire/headers.hpp"
+#include "wire/signature/sign.hpp"
 
 namespace outboxd::relay {
 
@@ -26,11 +27,6 @@ bool same_row(const ports::endpoint_row& a, const ports::endpoint_row& b) {
 bool same_expiries(const ports::endpoint_row& a, const ports::endpoint_row& b) {
     return std::none_of(a.secrets.begin(), a.secrets.end(), [](const auto& s) { return s.second.has_value(); }) &&
            std::none_of(b.secrets.begin(), b.secrets.end(), [](const auto& s) { return s.second.has_value(); });
-}
-
-base::result<wire::signing_key> parse_key(wire::signing_scheme scheme, const base::secret& text) {
-    if (scheme == wire::signing_scheme::github || scheme == wire::signing_scheme::stripe) return wire::signing_key::raw_hmac(text);
-    return wire::signing_key::parse(text);
 }
 
 }  // namespace
@@ -128,7 +124,7 @@ endpoint_ptr endpoint_directory::compile(const ports::endpoint_row& row, base::b
     if (profile.signer.scheme != wire::signing_scheme::none) {
         for (const auto& [text, remaining] : row.secrets) {
             if (remaining && remaining->count() <= 0) continue;
-            auto key = parse_key(profile.signer.scheme, base::secret(text));
+            auto key = wire::make_signing_key(profile.signer.scheme, base::secret(text));
             if (!key) return refuse("secret: " + key.error().text);
             profile.signer.keys.push_back(std::move(*key));
             if (remaining) result->next_expiry = std::min(result->next_expiry, now + *remaining);
@@ -160,7 +156,7 @@ void endpoint_directory::compile_direct() {
     profile.own_headers = result->settings.headers;
     profile.signer.scheme = result->settings.signing;
     for (const auto& text : settings_->default_secrets) {
-        if (auto key = parse_key(profile.signer.scheme, text)) profile.signer.keys.push_back(std::move(*key));
+        if (auto key = wire::make_signing_key(profile.signer.scheme, text)) profile.signer.keys.push_back(std::move(*key));
     }
     result->usable = true;
     direct_ = result;
