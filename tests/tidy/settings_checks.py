@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 
 
 def keys_of_schema(text):
@@ -49,8 +50,10 @@ def check_unknown_key_is_seen(root):
     binary = os.environ.get("OUTBOXD_BIN", f"{root}/build/release/daemon/outboxd")
     if not os.path.exists(binary):
         return None
-    done = subprocess.run([binary, "check", "--config", "/dev/stdin"], input="relay:\n  leese: 60s\n", capture_output=True,
-                          text=True, timeout=30, check=False)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as wrong:
+        wrong.write("relay:\n  leese: 60s\n")
+        wrong.flush()
+        done = subprocess.run([binary, "check", "--config", wrong.name], capture_output=True, text=True, timeout=30, check=False)
     return [] if done.returncode == 78 and "leese" in done.stderr + done.stdout else [f"exit {done.returncode}: {done.stderr}"]
 
 
