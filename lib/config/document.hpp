@@ -24,12 +24,19 @@ struct node {
     int line{0};
     std::string text;
     std::vector<node> items;
-    std::vector<std::pair<node, node>> members;  // in file order, duplicates included
+    struct member;
+    std::vector<member> members;  // in file order, duplicates included
 
     [[nodiscard]] bool is_null() const noexcept { return type == kind::null; }
     [[nodiscard]] bool is_scalar() const noexcept { return type == kind::scalar; }
     [[nodiscard]] bool is_list() const noexcept { return type == kind::list; }
     [[nodiscard]] bool is_map() const noexcept { return type == kind::map; }
+};
+
+// A key with its value.
+struct node::member {
+    node first;
+    node second;
 };
 
 // `a list`, `a section`, `null`, `text`: for sentences about what stands in the wrong place.

@@ -35,7 +35,7 @@ node convert(const dom::element& element) {
             return n;
         case dom::element_type::OBJECT:
             n.type = node::kind::map;
-            for (const auto& member : dom::object(element)) n.members.emplace_back(scalar(std::string(member.key), false), convert(member.value));
+            for (const auto& member : dom::object(element)) n.members.push_back({scalar(std::string(member.key), false), convert(member.value)});
             return n;
         case dom::element_type::STRING: return scalar(std::string(std::string_view(element)), false);
         case dom::element_type::INT64: return scalar(number_text(std::int64_t(element)), true);

@@ -96,7 +96,7 @@ std::string reference_yaml() {
 }
 
 std::string accepted_form(const key& row) {
-    const auto from_to = [&row](const std::string& low, const std::string& high) { return " from " + low + " to " + high; };
+    const auto from_to = [](const std::string& low, const std::string& high) { return " from " + low + " to " + high; };
     const std::string or_null = row.nullable ? ", or null" : "";
     switch (row.shape) {
         case form::whole: return "a decimal whole number" + from_to(std::to_string(row.low), std::to_string(row.high)) + or_null;

@@ -117,7 +117,7 @@ void set_member(node& object, std::string_view dotted, std::optional<node> value
         node name;
         name.type = node::kind::scalar;
         name.text = std::string(word);
-        object.members.emplace_back(std::move(name), dot == std::string_view::npos ? std::move(*value) : node{});
+        object.members.push_back({std::move(name), dot == std::string_view::npos ? std::move(*value) : node{}});
         found = std::prev(object.members.end());
     }
     if (dot == std::string_view::npos) return;

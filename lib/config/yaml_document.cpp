@@ -89,7 +89,7 @@ private:
     void start_member(node& parent, node key) {
         if (!key.is_scalar()) throw refused{key.line, "a key must be a plain word"};
         if (key.plain && key.text == "<<") throw refused{key.line, aliases_refused};
-        parent.members.emplace_back(std::move(key), node{});
+        parent.members.push_back({std::move(key), node{}});
         awaiting_value_.push_back(open_.size());
     }
 
