@@ -89,6 +89,8 @@ CREATE UNIQUE INDEX delivery_once ON @schema@.delivery (event, coalesce(endpoint
 CREATE INDEX delivery_due ON @schema@.delivery (lane, due_at, id) WHERE status = 'pending' AND ordering_key IS NULL;
 CREATE INDEX delivery_key ON @schema@.delivery (lane, ordering_key, event)
     WHERE ordering_key IS NOT NULL AND (status = 'pending' OR blocks);
+-- The few keys that wait for an operator, for the list of them and its metric.
+CREATE INDEX delivery_blocking ON @schema@.delivery (lane, ordering_key, event) WHERE blocks;
 CREATE INDEX delivery_failed ON @schema@.delivery (lane, event) WHERE status = 'failed';
 -- Routing: what is due, a walk in order of insertion, and whether an ordering key has an event waiting.
 CREATE INDEX delivery_unrouted_due ON @schema@.delivery (due_at, event) WHERE status = 'unrouted';
@@ -220,12 +222,12 @@ CREATE TABLE @schema@.maintenance (
 ) WITH (fillfactor = 50);
 INSERT INTO @schema@.maintenance (name) VALUES ('sweep'), ('sweep_full'), ('route'), ('retention');
 
--- What the trigger must know of the configuration. Kept in step by `migrate` and `run`.
+-- What the database must know of the configuration. Kept in step by `migrate` and `run`.
 CREATE TABLE @schema@.setting (
     name  text NOT NULL PRIMARY KEY,
     value text NOT NULL
 );
-INSERT INTO @schema@.setting (name, value) VALUES ('inline_limit', '64');
+INSERT INTO @schema@.setting (name, value) VALUES ('inline_limit', '64'), ('on_failed', 'continue'), ('operator_events', 'false');
 
 -- For receivers that deduplicate in a PostgreSQL of their own: call inbox_seen() first in the transaction that handles
 -- the event, and stop when it says false.

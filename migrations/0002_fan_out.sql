@@ -195,10 +195,80 @@ CREATE FUNCTION @schema@.endpoint_touched() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, @schema@, pg_temp AS $$
 BEGIN
     NEW.updated_at := clock_timestamp();
+    -- However it is enabled, by command, by the file or by plain SQL: the rule for lasting failure begins anew.
+    IF NEW.enabled AND NOT OLD.enabled THEN
+        NEW.failing_since := NULL;
+        NEW.disabled_at := NULL;
+        IF NEW.disabled_reason IS NOT DISTINCT FROM OLD.disabled_reason THEN
+            NEW.disabled_reason := NULL;
+        END IF;
+    ELSIF OLD.enabled AND NOT NEW.enabled THEN
+        NEW.disabled_at := coalesce(NEW.disabled_at, clock_timestamp());
+    END IF;
     RETURN NEW;
 END $$;
 CREATE TRIGGER endpoint_touched BEFORE UPDATE OF name, url, tenant_id, events, enabled, paused, disabled_reason, settings, managed_by
     ON @schema@.endpoint FOR EACH ROW EXECUTE FUNCTION @schema@.endpoint_touched();
+
+-- An event about outboxd itself, for whoever has subscribed to `outboxd.*`; only while relay.operator_events asks for it.
+-- What it reports has happened already, so a failure here (an application's own trigger on event, say) is a warning.
+CREATE FUNCTION @schema@.operator_event(p_type text, p_tenant text, p_subject text, p_payload json) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    IF EXISTS (SELECT FROM @schema@.setting s WHERE s.name = 'operator_events' AND s.value = 'true') THEN
+        INSERT INTO @schema@.event (event_type, payload, tenant_id, subject, source)
+        VALUES (p_type, p_payload, p_tenant, p_subject, 'outboxd');
+    END IF;
+EXCEPTION WHEN OTHERS THEN
+    RAISE WARNING 'event % was not written: %', p_type, SQLERRM;
+END $$;
+
+-- One event `outboxd.delivery.failed` for each of these deliveries that has just failed. Its event_id comes from the
+-- attempt that ended it, so a settlement that is repeated after a lost reply makes no second one. Events about outboxd
+-- itself are left out: their failure would make the next one without end.
+CREATE FUNCTION @schema@.failure_events(p_deliveries bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, @schema@, pg_temp SET enable_seqscan = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM @schema@.setting s WHERE s.name = 'operator_events' AND s.value = 'true') THEN
+        RETURN;
+    END IF;
+    INSERT INTO @schema@.event (event_id, event_type, payload, tenant_id, subject, source)
+    SELECT 'outboxd-failed-' || a.id, 'outboxd.delivery.failed',
+           json_build_object('delivery', d.id, 'event_id', v.event_id, 'event_type', v.event_type, 'endpoint', d.endpoint,
+                             'lane', d.lane, 'attempts', d.attempts, 'http_status', a.http_status,
+                             'error_class', a.error_class, 'error', a.error, 'failed_at', a.finished_at),
+           v.tenant_id, v.event_id, 'outboxd'
+    FROM @schema@.delivery d
+    CROSS JOIN LATERAL (SELECT * FROM @schema@.event e WHERE e.id = d.event LIMIT 1) v
+    CROSS JOIN LATERAL (SELECT h.* FROM @schema@.attempt h WHERE h.event = d.event AND h.delivery = d.id
+                        ORDER BY h.id DESC LIMIT 1) a
+    WHERE d.id = ANY (p_deliveries) AND d.status = 'failed' AND a.outcome = 'failed' AND NOT starts_with(v.event_type, 'outboxd.')
+    ON CONFLICT (event_id) DO NOTHING;
+EXCEPTION WHEN OTHERS THEN
+    RAISE WARNING 'events outboxd.delivery.failed were not written: %', SQLERRM;
+END $$;
+
+-- After a change that may have mended it (another address, enabled again) an endpoint is tried at once: its circuit is
+-- closed, and the relays begin with one request. Disabling is reported, whoever did it.
+CREATE FUNCTION @schema@.endpoint_turned() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, @schema@, pg_temp AS $$
+BEGIN
+    IF NEW.url <> OLD.url OR NEW.enabled AND NOT OLD.enabled THEN
+        DELETE FROM @schema@.circuit c WHERE c.lane = NEW.name;
+        IF FOUND THEN
+            PERFORM pg_notify(left(TG_TABLE_SCHEMA, 58) || '_wake', 'circuit');
+        END IF;
+    END IF;
+    IF OLD.enabled AND NOT NEW.enabled AND NEW.disabled_reason IS DISTINCT FROM 'being removed' THEN
+        PERFORM @schema@.operator_event('outboxd.endpoint.disabled', NEW.tenant_id, NEW.name,
+            json_build_object('endpoint', NEW.name, 'reason', NEW.disabled_reason, 'disabled_at', NEW.disabled_at,
+                              'failing_since', NEW.failing_since, 'last_success_at', NEW.last_success_at));
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER endpoint_turned AFTER UPDATE OF url, enabled ON @schema@.endpoint
+    FOR EACH ROW WHEN (OLD.url <> NEW.url OR OLD.enabled <> NEW.enabled) EXECUTE FUNCTION @schema@.endpoint_turned();
 
 -- Keeps subscription in step. Patterns that no event type can match (NULL, empty, longer than a type) are left out, so
 -- that a bad row breaks neither its writer nor the fan-out.

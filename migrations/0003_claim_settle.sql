@@ -298,6 +298,9 @@ BEGIN
                p_phases[4 * k.ord - 3], p_phases[4 * k.ord - 2], p_phases[4 * k.ord - 1], p_phases[4 * k.ord]
         FROM kept k WHERE p_outcomes[k.ord] <> 'released')
     SELECT k.id FROM kept k;
+    IF 'failed' = ANY (p_outcomes) THEN
+        PERFORM @schema@.failure_events(ARRAY(SELECT x.id FROM unnest(p_ids, p_outcomes) AS x(id, outcome) WHERE x.outcome = 'failed'));
+    END IF;
 END $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;

@@ -80,7 +80,8 @@ BEGIN
     END IF;
     UPDATE @schema@.circuit c
     SET probes = greatest(c.probes - 1, 0), successes = c.successes + (p_ok IS TRUE)::int
-    WHERE c.lane = p_lane;
+    -- A single slot that another relay has taken over meanwhile is not this relay's to give back.
+    WHERE c.lane = p_lane AND (p_ok OR c.probe_by = p_relay OR c.probes > 1);
     -- A slot is free: who waits for it may probe.
     PERFORM pg_notify(@schema@.wake_channel(), 'circuit');
     RETURN 'half_open';

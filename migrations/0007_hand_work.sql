@@ -98,6 +98,10 @@ BEGIN
     DELETE FROM @schema@.delivery d WHERE d.id = p_delivery;
     INSERT INTO @schema@.attempt (delivery, event, endpoint, attempt, outcome, error, started_at)
     VALUES (v_row.id, v_row.event, v_row.endpoint, v_row.attempts, 'cancelled', 'by hand', clock_timestamp());
+    -- The next one of its ordering key may go now.
+    IF v_row.ordering_key IS NOT NULL AND EXISTS (SELECT FROM @schema@.relay r WHERE r.wake) THEN
+        PERFORM pg_notify(@schema@.wake_channel(), 'lane:' || v_row.lane);
+    END IF;
     RETURN 'ok';
 END $$;
 

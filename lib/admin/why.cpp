@@ -59,6 +59,7 @@ explanation claimed(const ports::delivery_facts& f) {
     const std::string who = "relay " + std::to_string(f.claimed_by) + (f.claimer.empty() ? "" : ", " + f.claimer);
     // The claim writes nothing but its owner, so its time is known only from below: not before the row was due.
     std::string text = "claimed by " + who + " since " + at(f.due_at) + " or later";
+    if (f.claimer_alive && f.rate_limited_now) return {cause::rate_limited, "rate-limited" + (f.rate_limit.empty() ? std::string{} : " to " + f.rate_limit) + "; " + text, {}};
     if (f.claimer_alive) return {cause::claimed, text + "; its lease holds until " + at(f.claimer_lease_until), {}};
     return {cause::claimed, text + "; its lease ended" + (f.claimer_lease_until ? " at " + at(f.claimer_lease_until) : "") + ", another relay takes the delivery over", {}};
 }

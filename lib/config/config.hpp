@@ -19,7 +19,7 @@ namespace outboxd::config {
 
 struct rate_limit {
     double per_second{0};
-    int burst{0};  // 0: one second's worth, at least 1
+    int burst{0};  // 0: half a second's worth, at least 1, so that a busy moment loses no tokens; it must be saved up first
     friend bool operator==(const rate_limit&, const rate_limit&) = default;
 };
 

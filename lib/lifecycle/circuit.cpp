@@ -12,8 +12,7 @@ std::string_view to_string(circuit_state s) noexcept {
 }
 
 circuit_action circuit::step(const circuit_settings& settings, circuit_event event, bool probe) noexcept {
-    // A neutral probe proves nothing; its slot comes free in the database when its hold ends.
-    if (event == circuit_event::neutral) return circuit_action::none;
+    if (event == circuit_event::neutral) return probe && state_ != circuit_state::closed ? circuit_action::give_back : circuit_action::none;
     if (state_ != circuit_state::closed) {
         // Attempts that were on the wire when the circuit opened say nothing new: only probes decide.
         if (!probe) return circuit_action::none;

@@ -28,6 +28,7 @@ enum class circuit_action : std::uint8_t {
     trip,           // write circuit_trip(): the lane has just reached its limit of failures
     report_ok,      // a probe succeeded: write circuit_result(ok)
     report_fault,   // a probe failed: write circuit_result(not ok)
+    give_back,      // a probe proved nothing: its slot goes back without a verdict
 };
 
 class circuit {

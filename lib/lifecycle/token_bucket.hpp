@@ -10,9 +10,9 @@ namespace outboxd::lifecycle {
 class token_bucket {
 public:
     token_bucket() = default;
-    // `per_second` <= 0: unlimited. `burst` is at least one token.
-    void configure(double per_second, double burst, base::boot_time now) noexcept {
-        if (per_second_ <= 0) tokens_ = std::max(1.0, burst);
+    // `per_second` <= 0: unlimited. `burst` is at least one token. A bucket that had no rate before begins with `first` tokens; negative: with its burst.
+    void configure(double per_second, double burst, base::boot_time now, double first = -1.0) noexcept {
+        if (per_second_ <= 0) tokens_ = first < 0 ? std::max(1.0, burst) : first;
         refill(now);
         per_second_ = per_second;
         burst_ = std::max(1.0, burst);

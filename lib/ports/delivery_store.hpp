@@ -111,12 +111,24 @@ struct endpoint_row {
     std::string settings;    // JSON object
     std::string managed_by;  // config | cli | sql
     std::vector<std::pair<std::string, std::optional<base::milliseconds>>> secrets;  // newest first, with the time until it expires
+    std::optional<base::milliseconds> failing_for;  // how long it has been failing, by the relays' common word
 };
 struct circuit_row {
     std::string lane;
     lifecycle::circuit_state state{lifecycle::circuit_state::open};
     base::milliseconds opens_for{0};  // until open_until, from now; 0: passed
     std::string last_error;
+};
+// What a relay noticed about an endpoint: outbox.endpoint_health().
+struct endpoint_note {
+    std::string name;
+    std::optional<base::milliseconds> failing_for;   // nullopt: it delivers
+    std::optional<base::milliseconds> last_success;  // how long ago
+    std::optional<base::milliseconds> disable_after; // nullopt: never
+};
+struct disabled_endpoint {
+    std::string name;
+    std::string reason;
 };
 struct shared_state {
     std::vector<endpoint_row> endpoints;
@@ -144,10 +156,13 @@ public:
     virtual async_result<std::string> endpoint_digest() = 0;
     virtual async_result<shared_state> load_endpoints() = 0;
     virtual async_result<void> disable_endpoint(std::string name, std::string reason) = 0;
+    // Writes changes of health; returns the endpoints that were disabled because they failed for too long.
+    virtual async_result<std::vector<disabled_endpoint>> note_endpoints(std::vector<endpoint_note> notes) = 0;
     virtual async_result<std::vector<circuit_row>> load_circuits() = 0;
     virtual async_result<circuit_row> circuit_trip(std::string lane, lifecycle::circuit_settings settings, std::string error) = 0;
     virtual async_result<bool> circuit_probe(std::string lane, std::int64_t relay, int max_probes, base::milliseconds hold) = 0;
-    virtual async_result<lifecycle::circuit_state> circuit_result(std::string lane, std::int64_t relay, bool ok, lifecycle::circuit_settings settings, std::string error) = 0;
+    // ok nullopt: the slot goes back without a verdict.
+    virtual async_result<lifecycle::circuit_state> circuit_result(std::string lane, std::int64_t relay, std::optional<bool> ok, lifecycle::circuit_settings settings, std::string error) = 0;
 
     // The maintenance session.
     virtual async_result<std::vector<rescued_row>> rescue(std::int64_t relay, int max_rescues, int limit) = 0;
@@ -158,6 +173,7 @@ public:
     struct counts {
         std::int64_t due{0}, scheduled{0}, claimed{0}, failed{0}, unrouted{0};
         double oldest_due_seconds{0};
+        std::int64_t blocked_keys{0};
     };
     virtual async_result<counts> count() = 0;
     // Schema present, of our version and of the expected shape; database writable, UTF8. Error: database_schema, database_read_only ... with the sentence for the operator.

@@ -102,6 +102,13 @@ asio::awaitable<base::result<void>> write_one(sync_work w, const config::endpoin
     co_return base::result<void>{};
 }
 
+// What functions of the schema must know of the file. In one order, as the endpoints.
+std::vector<std::pair<std::string, std::string>> settings_of(const config::config& c) {
+    return {{"inline_limit", std::to_string(c.routing.inline_limit)},
+            {"on_failed", c.defaults.on_failed == config::on_failed::block ? "block" : "continue"},
+            {"operator_events", c.relay.operator_events ? "true" : "false"}};
+}
+
 asio::awaitable<base::result<void>> write_all(sync_work w) {
     auto foreign = co_await foreign_names(w);
     if (!foreign) co_return foreign.error();
@@ -119,10 +126,12 @@ asio::awaitable<base::result<void>> write_all(sync_work w) {
     if (!removed) co_return removed.error();
     for (int row = 0; row < removed->rows(); ++row) w.report.removed.push_back(removed->string(row, 0));
     const auto set = with_schema(setting_text, w.schema);
-    params limit;
-    limit.typed_text("inline_limit").typed_text(std::to_string(w.configuration.routing.inline_limit));
-    auto written = co_await w.db.query(set, std::move(limit), deadline);
-    if (!written) co_return written.error();
+    for (const auto& [name, value] : settings_of(w.configuration)) {
+        params one;
+        one.typed_text(name).typed_text(value);
+        auto written = co_await w.db.query(set, std::move(one), deadline);
+        if (!written) co_return written.error();
+    }
     co_return base::result<void>{};
 }
 

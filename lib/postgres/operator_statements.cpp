@@ -69,8 +69,7 @@ ORDER BY due.n + keyed.n DESC, failed.n DESC, w.lane)sql";
 
 constexpr auto blocked_keys = R"sql(
 SELECT b.lane, b.ordering_key, e.event_id, b.event, b.id, waiting.n
-FROM (SELECT f.lane, f.ordering_key, f.event, f.id FROM (SELECT * FROM @schema@.delivery d WHERE d.status = 'failed' LIMIT 100000) f
-      WHERE f.blocks AND f.ordering_key IS NOT NULL ORDER BY f.event LIMIT $1) b
+FROM (SELECT f.lane, f.ordering_key, f.event, f.id FROM @schema@.delivery f WHERE f.blocks ORDER BY f.lane, f.ordering_key, f.event LIMIT $1) b
 LEFT JOIN @schema@.event e ON e.id = b.event
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM @schema@.delivery d WHERE d.lane = b.lane AND d.ordering_key = b.ordering_key AND d.event > b.event
                     AND d.ordering_key IS NOT NULL AND d.status = 'pending' LIMIT 1001) x) waiting

@@ -129,6 +129,16 @@ ports::async_result<void> pg_delivery_store::disable_endpoint(std::string name, 
     co_return base::result<void>{};
 }
 
+ports::async_result<std::vector<ports::disabled_endpoint>> pg_delivery_store::note_endpoints(std::vector<ports::endpoint_note> notes) {
+    std::vector<ports::disabled_endpoint> disabled;
+    if (notes.empty()) co_return disabled;
+    auto p = note_params(notes);
+    auto r = co_await control_.query(sql_.endpoint_health, std::move(p), deadlines_.control);
+    if (!r) co_return r.error();
+    for (int row = 0; row < r->rows(); ++row) disabled.push_back({r->string(row, 0), r->string(row, 1)});
+    co_return disabled;
+}
+
 ports::async_result<std::vector<ports::circuit_row>> pg_delivery_store::load_circuits() {
     auto r = co_await control_.query(sql_.load_circuits, {}, deadlines_.control);
     if (!r) co_return r.error();
@@ -153,9 +163,15 @@ ports::async_result<bool> pg_delivery_store::circuit_probe(std::string lane, std
     co_return r->boolean(0, 0);
 }
 
-ports::async_result<lifecycle::circuit_state> pg_delivery_store::circuit_result(std::string lane, std::int64_t relay, bool ok, lifecycle::circuit_settings settings, std::string error) {
+ports::async_result<lifecycle::circuit_state> pg_delivery_store::circuit_result(std::string lane, std::int64_t relay, std::optional<bool> ok, lifecycle::circuit_settings settings, std::string error) {
     params p;
-    p.typed_text(lane).int8(relay).boolean(ok).int4(settings.successes).interval(settings.open_for).interval(settings.max_open).typed_text(error);
+    p.typed_text(lane).int8(relay);
+    if (ok) {
+        p.boolean(*ok);
+    } else {
+        p.null();
+    }
+    p.int4(settings.successes).interval(settings.open_for).interval(settings.max_open).typed_text(error);
     auto r = co_await one_row(control_, sql_.circuit_result, std::move(p), deadlines_.control);
     if (!r) co_return r.error();
     const auto state = r->text(0, 0);
@@ -199,7 +215,7 @@ ports::async_result<std::int64_t> pg_delivery_store::purge(base::milliseconds pu
 ports::async_result<ports::delivery_store::counts> pg_delivery_store::count() {
     auto r = co_await one_row(maintenance_, sql_.count, {}, deadlines_.maintenance);
     if (!r) co_return r.error();
-    co_return counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2), r->integer(0, 3), r->integer(0, 4), r->real(0, 5)};
+    co_return counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2), r->integer(0, 3), r->integer(0, 4), r->real(0, 5), r->integer(0, 6)};
 }
 
 ports::async_result<void> pg_delivery_store::check_ready() {

@@ -36,10 +36,11 @@ public:
     ports::async_result<std::string> endpoint_digest() override;
     ports::async_result<ports::shared_state> load_endpoints() override;
     ports::async_result<void> disable_endpoint(std::string name, std::string reason) override;
+    ports::async_result<std::vector<ports::disabled_endpoint>> note_endpoints(std::vector<ports::endpoint_note> notes) override;
     ports::async_result<std::vector<ports::circuit_row>> load_circuits() override;
     ports::async_result<ports::circuit_row> circuit_trip(std::string lane, lifecycle::circuit_settings settings, std::string error) override;
     ports::async_result<bool> circuit_probe(std::string lane, std::int64_t relay, int max_probes, base::milliseconds hold) override;
-    ports::async_result<lifecycle::circuit_state> circuit_result(std::string lane, std::int64_t relay, bool ok, lifecycle::circuit_settings settings, std::string error) override;
+    ports::async_result<lifecycle::circuit_state> circuit_result(std::string lane, std::int64_t relay, std::optional<bool> ok, lifecycle::circuit_settings settings, std::string error) override;
     ports::async_result<std::vector<ports::rescued_row>> rescue(std::int64_t relay, int max_rescues, int limit) override;
     ports::async_result<std::int64_t> route(int limit, base::milliseconds grace) override;
     ports::async_result<std::int64_t> sweep(int batch) override;

@@ -208,6 +208,23 @@ params settle_params(std::int64_t relay, const std::vector<lifecycle::settlement
     return p;
 }
 
+params note_params(const std::vector<ports::endpoint_note>& notes) {
+    params p;
+    p.begin_array(type_oid::text_array, notes.size());
+    for (const auto& n : notes) p.element(std::string_view{n.name});
+    for (const auto member : {&ports::endpoint_note::failing_for, &ports::endpoint_note::last_success, &ports::endpoint_note::disable_after}) {
+        p.begin_array(type_oid::int8_array, notes.size());
+        for (const auto& n : notes) {
+            if (n.*member) {
+                p.element(std::int64_t{(n.*member)->count()});
+            } else {
+                p.element_null();
+            }
+        }
+    }
+    return p;
+}
+
 std::vector<ports::endpoint_row> read_endpoints(const query_result& r) {
     std::vector<ports::endpoint_row> rows;
     for (int row = 0; row < r.rows(); ++row) {
@@ -221,6 +238,7 @@ std::vector<ports::endpoint_row> read_endpoints(const query_result& r) {
             e.disabled_reason = r.string(row, 5);
             e.settings = r.string(row, 6);
             e.managed_by = r.string(row, 7);
+            if (!r.is_null(row, 10)) e.failing_for = base::milliseconds{r.integer(row, 10)};
             rows.push_back(std::move(e));
         }
         if (r.is_null(row, 8)) continue;

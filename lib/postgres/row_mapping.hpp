@@ -18,6 +18,7 @@ namespace outboxd::postgres {
 // `now` is the local clock: only how long ago an attempt started is sent, the server's clock makes the time of it.
 [[nodiscard]] params settle_params(std::int64_t relay, const std::vector<lifecycle::settlement>& batch, base::boot_time now);
 
+[[nodiscard]] params note_params(const std::vector<ports::endpoint_note>& notes);
 [[nodiscard]] std::vector<ports::endpoint_row> read_endpoints(const query_result& r);
 [[nodiscard]] ports::circuit_row read_circuit(const query_result& r, int row);
 

@@ -15,7 +15,7 @@ LEFT JOIN LATERAL (
 
 constexpr std::string_view load_endpoints_text = R"(
 SELECT e.name, e.url, e.tenant_id, e.enabled, e.paused, e.disabled_reason, e.settings::text, e.managed_by, s.secret,
-       (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint
+       (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint, (extract(epoch FROM clock_timestamp() - e.failing_since) * 1000)::bigint
 FROM @schema@.endpoint e
 LEFT JOIN @schema@.endpoint_secret s ON s.endpoint = e.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp())
 ORDER BY e.name, s.created_at DESC, s.id DESC)";
@@ -43,7 +43,8 @@ WITH RECURSIVE sample AS MATERIALIZED (
         WHERE d.status = 'pending' AND d.ordering_key IS NULL AND d.lane > l.lane AND d.claimed_by IS NULL ORDER BY d.lane, d.due_at, d.id LIMIT 1) n
     WHERE l.nth < 200)
 SELECT (due * by)::bigint, (scheduled * by)::bigint, (claimed * by)::bigint, (failed * by)::bigint, (unrouted * by)::bigint,
-       coalesce(extract(epoch FROM clock_timestamp() - least(oldest, (SELECT min(due_at) FROM lanes WHERE due_at <= clock_timestamp()))), 0)::float8
+       coalesce(extract(epoch FROM clock_timestamp() - least(oldest, (SELECT min(due_at) FROM lanes WHERE due_at <= clock_timestamp()))), 0)::float8,
+       (SELECT count(DISTINCT (b.lane, b.ordering_key)) FROM (SELECT d.lane, d.ordering_key FROM @schema@.delivery d WHERE d.blocks LIMIT 20000) b)
 FROM seen, scale)";
 
 // What claim and settle rely on. Added columns are harmless; a missing or retyped one, a view in a table's place or a lost key is not.
@@ -70,7 +71,7 @@ WITH wanted(relation, attribute, kind) AS (VALUES
     ('settle','bigint,bigint[],text[],boolean[],integer[],text[],text[],text[],integer[],integer[],bigint[],integer[],text[],boolean[]'),
     ('register_relay','text,text,integer,text,interval'),('beat','bigint,interval,integer,boolean,jsonb'),('bump_epoch','bigint'),('set_wake','bigint,boolean'),
     ('release_unknown','bigint,bigint[]'),('retire_relay','bigint'),('rescue','bigint,integer,integer'),('route','integer,interval'),('sweep','integer,interval'),
-    ('purge','interval,interval,interval,integer'),('circuit_trip','text,integer,interval,interval,text'),('circuit_probe','text,bigint,integer,interval'),
+    ('purge','interval,interval,interval,integer'),('endpoint_health','text[],bigint[],bigint[],bigint[]'),('circuit_trip','text,integer,interval,interval,text'),('circuit_probe','text,bigint,integer,interval'),
     ('circuit_result','text,bigint,boolean,integer,interval,interval,text'),('endpoint_digest','')
 )
 SELECT text FROM (
@@ -134,6 +135,7 @@ statements::statements(std::string_view schema)
       endpoint_digest(call(schema, "SELECT @schema@.endpoint_digest()")),
       load_endpoints(call(schema, load_endpoints_text)),
       disable_endpoint(call(schema, "UPDATE @schema@.endpoint SET enabled = false, disabled_reason = $2, disabled_at = clock_timestamp(), updated_at = clock_timestamp() WHERE name = $1 AND enabled")),
+      endpoint_health(call(schema, "SELECT h.name, h.reason FROM @schema@.endpoint_health($1, $2, $3, $4) h")),
       load_circuits(call(schema, "SELECT " + std::string{circuit_columns} + " FROM @schema@.circuit")),
       circuit_trip(call(schema, "SELECT " + std::string{circuit_columns} + " FROM @schema@.circuit_trip($1, $2, $3, $4, $5)")),
       circuit_probe(call(schema, "SELECT @schema@.circuit_probe($1, $2, $3, $4)")),

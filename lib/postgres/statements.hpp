@@ -24,6 +24,7 @@ struct statements {
     std::string endpoint_digest;
     std::string load_endpoints;  // plain read: a change that commits meanwhile changes the digest, which was read before
     std::string disable_endpoint;  // locks one endpoint row; touches it only while it is enabled, so that two relays write it once
+    std::string endpoint_health;   // locks the endpoint rows whose health changed
     std::string load_circuits;   // plain read
     std::string circuit_trip, circuit_probe, circuit_result;
     std::string rescue, route, sweep, purge;

@@ -25,7 +25,7 @@ void dispatcher::trim(base::boot_time now) {
     if (lanes_.size() <= keep) return;
     std::erase_if(lanes_, [&](const auto& entry) {
         const lane& l = *entry.second;
-        const bool quiet = l.held_rows() == 0 && !l.woken && !l.listed && !l.ready && !l.fence_wait && l.rate_wait == base::boot_time{} && !l.probe_asked && l.probes_granted == 0;
+        const bool quiet = l.held_rows() == 0 && !l.woken && !l.listed && !l.ready && !l.fence_wait && l.rate_wait == base::boot_time{} && !l.probe_asked && l.probes_granted == 0 && l.probes_on_wire == 0;
         return quiet && l.circuit.admits() && l.circuit.consecutive_failures() == 0 && l.is_direct() && now - l.last_row > std::chrono::minutes{10};
     });
 }
@@ -110,6 +110,7 @@ held_ptr dispatcher::take() {
     if (!l->circuit.admits()) {
         row->probe = true;
         --l->probes_granted;
+        ++l->probes_on_wire;
     }
     refresh(*l);
     return row;
@@ -155,6 +156,12 @@ void dispatcher::lease_renewed() {
         refresh(*l);
     }
     dispatch();
+}
+
+std::vector<std::string> dispatcher::rate_waiting(std::size_t most) const {
+    std::vector<std::string> names;
+    for (auto it = rate_list_.begin(); it != rate_list_.end() && names.size() < most; ++it) names.push_back(it->second->name);
+    return names;
 }
 
 int dispatcher::startable(lane& l) const noexcept {

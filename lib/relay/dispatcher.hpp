@@ -64,6 +64,8 @@ public:
     [[nodiscard]] int startable(lane& l) const noexcept;
     // When the next rate-limited lane gets a token; max(): none waits.
     [[nodiscard]] base::boot_time next_token() const noexcept { return rate_list_.empty() ? base::boot_time::max() : rate_list_.begin()->first; }
+    // Lanes whose next row waits for a token, the next one first.
+    [[nodiscard]] std::vector<std::string> rate_waiting(std::size_t most) const;
     // Puts lanes whose token has come back among the ready ones and dispatches.
     void tokens_due();
     void on_token_wait(std::function<void()> changed) { token_wait_changed_ = std::move(changed); }

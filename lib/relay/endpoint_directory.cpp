@@ -50,9 +50,10 @@ std::vector<std::string> endpoint_directory::adopt(const std::vector<ports::endp
         if (keep) {
             next.emplace(row.name, std::move(old->second));
         } else {
-            next.emplace(row.name, entry{row, compile(row, now)});
+            next.emplace(row.name, entry{row, compile(row, now), std::nullopt});
             changed.push_back(row.name);
         }
+        next[row.name].failing_since = row.failing_for ? std::optional{now - *row.failing_for} : std::nullopt;
     }
     for (const auto& [name, gone] : entries_) {
         if (!next.contains(name)) changed.push_back(name);
@@ -71,6 +72,11 @@ std::vector<std::string> endpoint_directory::adopt(const std::vector<ports::endp
 endpoint_ptr endpoint_directory::find(const std::string& name) const {
     const auto it = entries_.find(name);
     return it == entries_.end() ? nullptr : it->second.compiled;
+}
+
+std::optional<base::boot_time> endpoint_directory::failing_since(const std::string& name) const {
+    const auto it = entries_.find(name);
+    return it == entries_.end() ? std::nullopt : it->second.failing_since;
 }
 
 std::vector<endpoint_ptr> endpoint_directory::all() const {
@@ -110,6 +116,10 @@ endpoint_ptr endpoint_directory::compile(const ports::endpoint_row& row, base::b
     auto settings = config::apply_settings(settings_->defaults, row.settings);
     if (!settings) return refuse("settings: " + settings.error().text);
     result->settings = std::move(*settings);
+    // The file is checked for this at start; a row of the table is seen only here. Its requests could never begin: no lease would outlast them.
+    if (result->settings.timeout * 2 > settings_->relay.lease) {
+        return refuse("settings: timeout must be at most half of relay.lease, which is " + base::describe_duration(settings_->relay.lease));
+    }
     auto address = wire::parse_url(row.url);
     if (!address) return refuse("url: " + address.error().text);
     if (auto scheme = wire::check_scheme(*address, settings_->egress.policy.allow_http); !scheme) return refuse("url: " + scheme.error().text);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -39,6 +40,8 @@ public:
     [[nodiscard]] endpoint_ptr direct() const { return direct_; }
     [[nodiscard]] std::vector<endpoint_ptr> all() const;
     [[nodiscard]] base::boot_time next_expiry() const noexcept { return next_expiry_; }
+    // Since when the database says that it fails, on the local clock.
+    [[nodiscard]] std::optional<base::boot_time> failing_since(const std::string& name) const;
     // The largest body any endpoint takes: what a claim fetches.
     [[nodiscard]] std::int64_t largest_payload() const noexcept { return largest_payload_; }
     // A direct URL's builder and route; routes are shared per origin. Error: the sentence for the attempt.
@@ -52,6 +55,7 @@ private:
     struct entry {
         ports::endpoint_row row;
         endpoint_ptr compiled;
+        std::optional<base::boot_time> failing_since;
     };
     [[nodiscard]] endpoint_ptr compile(const ports::endpoint_row& row, base::boot_time now) const;
     [[nodiscard]] ports::route route_for(const wire::url& address, const config::endpoint_settings& settings, bool from_file) const;

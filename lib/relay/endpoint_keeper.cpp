@@ -15,20 +15,25 @@ using std::chrono::seconds;
 
 // A burst of endpoint changes is read together.
 constexpr auto load_spacing = milliseconds{200};
+// Without wake-ups a change is seen by asking; with them asking only guards against a lost one.
+constexpr auto digest_interval = milliseconds{500};
+constexpr auto digest_interval_listening = seconds{5};
+constexpr auto health_interval = seconds{5};
 
 }  // namespace
 
-endpoint_keeper::endpoint_keeper(engine& shared, claimer& claims) : shared_(shared), claims_(claims), work_(shared.time.make_alarm()) {}
+endpoint_keeper::endpoint_keeper(engine& shared, claimer& claims) : shared_(shared), claims_(claims), work_(shared.time.make_alarm()), health_alarm_(shared.time.make_alarm()) {}
 
 void endpoint_keeper::stop() {
     stopping_ = true;
     work_->ring();
+    health_alarm_->ring();
 }
 
 asio::awaitable<void> endpoint_keeper::run() {
     while (!stopping_) {
         const auto now = shared_.time.now();
-        const auto pause = shared_.listening ? seconds{5} : seconds{1};
+        const auto pause = shared_.listening ? milliseconds{digest_interval_listening} : digest_interval;
         auto until = std::min(now + pause, std::max(now + load_spacing, shared_.endpoints.next_expiry()));
         if (refresh_due_) until = std::max(now, last_load_ + load_spacing);
         if (now < until) {
@@ -78,6 +83,7 @@ void endpoint_keeper::adopt(const ports::shared_state& state) {
         if (l->usable() && !usable_before) {
             l->window.restart();
             l->bound.reset();
+            l->health.forget();
         }
         if (l->usable()) claims_.wake_lane(name);
     }
@@ -87,6 +93,45 @@ void endpoint_keeper::adopt(const ports::shared_state& state) {
         shared_.lanes.dispatch();
         claims_.ring();
     }
+}
+
+asio::awaitable<void> endpoint_keeper::watch_health() {
+    while (!stopping_) {
+        co_await health_alarm_->wait(shared_.time.now() + health_interval);
+        if (stopping_) co_return;
+        if (!shared_.ready) continue;
+        auto news = health_news();
+        if (news.empty()) continue;
+        auto disabled = co_await shared_.store.note_endpoints(std::move(news));
+        if (!disabled) {
+            if (disabled.error().code != base::errc::cancelled) telemetry::log_limited(telemetry::level::warn, "endpoint_health_failed", "", disabled.error().text);
+            continue;
+        }
+        for (const auto& one : *disabled) telemetry::log(telemetry::level::warn, "endpoint_disabled", one.reason, {{"endpoint", std::string_view{one.name}}});
+        refresh();
+    }
+}
+
+std::vector<ports::endpoint_note> endpoint_keeper::health_news() {
+    using lifecycle::endpoint_health;
+    std::vector<ports::endpoint_note> notes;
+    const auto now = shared_.time.now();
+    const auto age = [&](base::boot_time then) { return std::chrono::duration_cast<milliseconds>(now - then); };
+    for (auto& [name, l] : shared_.lanes.lanes()) {
+        if (l->is_direct() || !l->usable()) continue;
+        const auto after = l->to->settings.auto_disable_after;
+        const auto written = shared_.endpoints.failing_since(name);
+        const auto what = l->health.look(now, written, after);
+        if (what == endpoint_health::news::none) continue;
+        ports::endpoint_note note;
+        note.name = name;
+        if (l->health.failing_since()) note.failing_for = age(*l->health.failing_since());
+        if (l->health.last_success()) note.last_success = age(*l->health.last_success());
+        note.disable_after = after;
+        l->health.noted();
+        notes.push_back(std::move(note));
+    }
+    return notes;
 }
 
 void endpoint_keeper::disable(std::string name, std::string reason) { shared_.group.spawn(write_disabled(std::move(name), std::move(reason))); }

@@ -9,6 +9,7 @@
 
 #include "lifecycle/circuit.hpp"
 #include "lifecycle/concurrency.hpp"
+#include "lifecycle/endpoint_health.hpp"
 #include "lifecycle/token_bucket.hpp"
 #include "ports/delivery_store.hpp"
 #include "relay/endpoint_directory.hpp"
@@ -66,7 +67,11 @@ struct lane {
     lifecycle::circuit circuit;
     std::string last_error;      // for `status` and the circuit's row
     int probes_granted{0};       // half-open probes that the database gave us and that have not started
+    int probes_on_wire{0};
+    base::boot_time probe_until{};  // a granted probe starts before this, or goes back
+    base::boot_time probe_pause{};  // no probe is asked for before this
     bool probe_asked{false};     // a request for one is on its way
+    lifecycle::endpoint_health health;
     recent_rate rate;
     bool fence_wait{false};      // not started because the lease does not cover its timeout
     base::boot_time rate_wait{}; // in the rate list until then; zero: not in it

@@ -120,7 +120,9 @@ asio::awaitable<void> lease_keeper::beat() {
         lose();
         co_return;
     }
-    next_beat_ = sent + shared_.lease.heartbeat_interval();
+    // Who cannot listen hears only here of relays that come and go, with whom it shares the endpoints' rates.
+    const auto interval = shared_.lease.heartbeat_interval();
+    next_beat_ = sent + (shared_.listening ? interval : std::min<base::milliseconds>(interval, seconds{2}));
     shared_.lease.renewed(sent);
     if (reply->live_relays != shared_.live_relays) {
         shared_.live_relays = reply->live_relays;

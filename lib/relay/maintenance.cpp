@@ -135,6 +135,7 @@ asio::awaitable<void> maintenance::count() {
     }
     counts_ = *counted;
     shared_.metrics.deliveries(counts_.due, counts_.scheduled, counts_.claimed, counts_.failed, counts_.unrouted, counts_.oldest_due_seconds);
+    shared_.metrics.blocked_keys(counts_.blocked_keys);
     // Counting may use a hundredth of the time, no more.
     next_count_ = std::max(next_count_, shared_.time.now() + (shared_.time.now() - begun) * 100);
 }

@@ -71,7 +71,9 @@ asio::awaitable<bool> relay::prepare() {
         }
     }
     const bool loaded = co_await endpoints_.load();
-    co_return loaded;
+    if (!loaded) co_return false;
+    const bool known = co_await circuits_.load();
+    co_return known;
 }
 
 void relay::woken(std::string_view payload) {
@@ -85,6 +87,8 @@ void relay::woken(std::string_view payload) {
         maintenance_.route_now();
     } else if (payload == "circuit") {
         circuits_.refresh();
+    } else if (payload == "relay") {
+        lease_.doubt();  // the heartbeat tells how many share the endpoints' rates now
     } else if (payload == "listening" || payload == "deaf") {
         shared_.listening = payload == "listening";
         shared_.metrics.listening(shared_.listening);
@@ -100,6 +104,7 @@ void relay::launch() {
     shared_.group.spawn(claims_.run());
     shared_.group.spawn(circuits_.run());
     shared_.group.spawn(endpoints_.run());
+    shared_.group.spawn(endpoints_.watch_health());
     shared_.group.spawn(watch_tokens());
     if (!draining_) shared_.group.spawn(maintenance_.run());
 }
@@ -228,7 +233,7 @@ void relay::conclude(const held& row, const attempt_result& result) {
         log_attempt(row, result);
     }
     if (!result.sent) {
-        if (row.probe) ++l.probes_granted;  // nothing was learned: the next row of the lane is the probe
+        if (row.probe) circuits_.probe_not_sent(l);
         return;
     }
     if (row.row.attempts == 0 && row.row.rescued == 0) {
@@ -240,7 +245,12 @@ void relay::conclude(const held& row, const attempt_result& result) {
     } else if (s.outcome == lifecycle::outcome::published) {
         l.window.success(milliseconds{s.duration_ms}, l.to ? l.to->settings.timeout : seconds{15});
     }
-    circuits_.observe(l, result.for_circuit, row.probe, s.error);
+    if (s.outcome == lifecycle::outcome::published) {
+        l.health.success(shared_.time.now());
+    } else if (s.counts) {
+        l.health.failure(shared_.time.now());
+    }
+    circuits_.observe(l, result.for_circuit, row.probe, s.error, s.retry_in);
     if (result.disable_endpoint && !l.is_direct()) {
         endpoints_.disable(l.name, s.http_status == 410 ? "the receiver answered 410 Gone" : "the receiver asked for it (webhook-delivery: disable)");
     }
@@ -309,8 +319,11 @@ std::string relay::info() const {
     std::string text = "{\"in_flight\":" + std::to_string(shared_.lanes.in_flight()) + ",\"queued\":" + std::to_string(shared_.lanes.queued()) +
                        ",\"in_flight_bytes\":" + std::to_string(shared_.lanes.bytes()) + ",\"published\":" + std::to_string(m.total(lifecycle::outcome::published)) +
                        ",\"retried\":" + std::to_string(m.total(lifecycle::outcome::retried)) + ",\"failed\":" + std::to_string(m.total(lifecycle::outcome::failed)) +
-                       ",\"settlements_waiting\":" + std::to_string(shared_.settlements.waiting()) + ",\"asking\":" + (claims_.asking() ? "true" : "false") + "}";
-    return text;
+                       ",\"settlements_waiting\":" + std::to_string(shared_.settlements.waiting()) + ",\"asking\":" + (claims_.asking() ? "true" : "false");
+    // For `why`: these lanes wait for nothing but their rate.
+    std::string names;
+    for (const auto& name : shared_.lanes.rate_waiting(50)) names += (names.empty() ? "\"" : ",\"") + base::json_escape(name) + "\"";
+    return text + ",\"rate_limited\":[" + names + "]}";
 }
 
 view relay::look() const {

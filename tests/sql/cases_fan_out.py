@@ -247,6 +247,7 @@ def case_notify_is_sent_only_while_a_relay_asks_for_it(db):
     db.endpoint("a")
     ears = listening(db)
     relay = db.relay()
+    expect(heard(ears), ["relay"], "a relay that comes is announced to the others")
     db.insert()
     expect(heard(ears), [])
     db.sql.execute("SELECT outbox.set_wake(%s, true)", relay)

@@ -81,7 +81,7 @@ def case_another_schema_name_with_odd_characters_works(db):
     owner.execute('INSERT INTO "My-Schema 2".event (event_type, payload) VALUES (\'t\', \'{}\')')
     expect(owner.value('SELECT lane FROM "My-Schema 2".delivery'), "a")
     expect(owner.value('SELECT status FROM "My-Schema 2".status'), "pending")
-    expect([n.payload for n in owner.connection.notifies], ["lane:a"])
+    expect([n.payload for n in owner.connection.notifies], ["relay", "lane:a"])
     expect(owner.value("SELECT \"My-Schema 2\".wake_channel()"), "My-Schema 2_wake")
     expect(owner.value("SELECT count(*) FROM pg_namespace WHERE nspname = 'outbox'"), 0)
     owner.close()

@@ -12,7 +12,7 @@ sys.path.insert(0, HERE)
 from support import Cluster, Database, migrate  # noqa: E402
 
 MODULES = ["cases_tables", "cases_fan_out", "cases_claim", "cases_keys", "cases_settle", "cases_relay", "cases_circuit",
-           "cases_routing", "cases_sweep", "cases_retention", "cases_hand_work", "cases_status", "cases_plans"]
+           "cases_endpoint_state", "cases_routing", "cases_sweep", "cases_retention", "cases_hand_work", "cases_status", "cases_plans"]
 
 
 def cases(wanted):

@@ -100,8 +100,8 @@ bool fake_database::has_lease(std::int64_t relay) const {
 
 // A row with an ordering key waits for every older row of the key in its lane that is pending or blocks.
 bool fake_database::claimable(const fake_delivery& d, base::wall_time now) const {
-    if (!visible(d) || d.status != "pending" || d.claimed_by || d.due_at > now) return false;
-    if (!d.ordering_key) return true;
+    if (!visible(d) || d.status != "pending" || (d.claimed_by && !broken.claims_the_claimed) || (d.due_at > now && !broken.due_ignored)) return false;
+    if (!d.ordering_key || broken.order_ignored) return true;
     return std::none_of(deliveries.begin(), deliveries.end(), [&](const auto& o) {
         const auto& older = o.second;
         return visible(older) && older.lane == d.lane && older.ordering_key == d.ordering_key && older.event < d.event && (older.status == "pending" || older.blocks);
@@ -118,13 +118,14 @@ std::map<std::string, std::vector<fake_delivery*>> fake_database::claimable_by_l
 }
 
 base::result<ports::claim_reply> fake_database::claim(const ports::claim_request& request) {
-    if (!has_lease(request.relay) || relays[request.relay].epoch != request.epoch) {
+    const bool leased = has_lease(request.relay) || (broken.lease_unchecked && relays.contains(request.relay));
+    if (!leased || (relays[request.relay].epoch != request.epoch && !broken.epoch_unchecked)) {
         return base::error{base::errc::lease_lost, "relay " + std::to_string(request.relay) + " has no lease with epoch " + std::to_string(request.epoch), "OB001"};
     }
     ports::claim_reply reply;
     reply.now = now();
     reply.xmax = next_transaction_;
-    reply.xmin = open_.empty() ? next_transaction_ : *open_.begin();
+    reply.xmin = open_.empty() || broken.snapshot_denied ? next_transaction_ : *open_.begin();
     auto lanes = claimable_by_lane(reply.now);
     std::vector<fake_delivery*> picked;
     const auto pick = [&](const std::string& lane, int limit, const std::optional<ports::lane_bound>& bound) {
@@ -162,12 +163,15 @@ base::result<ports::claim_reply> fake_database::claim(const ports::claim_request
         const bool first = reply.rows.empty();
         if (!first && (static_cast<int>(reply.rows.size()) >= request.max_rows || bytes + need > request.max_bytes)) break;
         bytes += need;
+        if (on_claim) on_claim(*d, request.relay);
         d->claimed_by = request.relay;
         ports::claimed row{d->id, d->endpoint, d->lane, d->ordering_key, d->attempts, d->rescued, d->due_at, d->expires_at, d->size, d->format, d->max_attempts, false, {}};
         const auto event = events.find(d->event);
         row.event_missing = event == events.end();
         if (!row.event_missing) row.event = event->second;
         row.event.id = d->event;
+        if (broken.body_rewritten && d->attempts > 0) row.event.body += " ";
+        if (broken.id_renewed && d->attempts > 0) row.event.event_id += "-again";
         if (!row.event_missing && d->size > request.fetch_max) {
             row.event.body.clear();
             row.event.body_left_out = true;
@@ -186,6 +190,7 @@ void fake_database::note(const fake_delivery& d, int attempt, std::string outcom
         a.error = s->error;
         if (s->outcome == lifecycle::outcome::retried) a.next_attempt_at = now() + s->retry_in.value_or(base::milliseconds{0});
     }
+    if (on_history) on_history(d, a);
     attempts.push_back(std::move(a));
 }
 
@@ -194,7 +199,7 @@ bool fake_database::settle_one(std::int64_t relay, const lifecycle::settlement& 
     const auto it = deliveries.find(s.delivery);
     if (it == deliveries.end()) return false;
     auto& d = it->second;
-    if (s.outcome != outcome::published && d.claimed_by != relay) return false;
+    if (s.outcome != outcome::published && d.claimed_by != relay && !broken.settle_unfenced) return false;
     switch (s.outcome) {
         case outcome::published:
             note(d, d.attempts + 1, "published", relay, &s);
@@ -213,9 +218,11 @@ bool fake_database::settle_one(std::int64_t relay, const lifecycle::settlement& 
     }
     note(d, d.attempts + 1, std::string{to_string(s.outcome)}, relay, &s);
     d.claimed_by.reset();
-    if (s.counts) ++d.attempts;
+    if (s.counts && !broken.attempts_uncounted) ++d.attempts;
     if (d.format.empty()) d.format = s.format;
-    if (s.outcome == outcome::retried) {
+    if (s.outcome == outcome::retried && broken.loses_retries) {
+        deliveries.erase(it);
+    } else if (s.outcome == outcome::retried) {
         d.due_at = now() + s.retry_in.value_or(base::milliseconds{0});
     } else {
         d.status = "failed";
@@ -272,7 +279,7 @@ std::int64_t fake_database::release_unknown(std::int64_t relay, const std::vecto
 }
 
 std::int64_t fake_database::retire_relay(std::int64_t relay) {
-    const auto released = release_unknown(relay, {});
+    const auto released = broken.retire_keeps_claims ? 0 : release_unknown(relay, {});
     relays.erase(relay);
     return released;
 }
@@ -282,11 +289,11 @@ std::vector<ports::rescued_row> fake_database::rescue(std::int64_t relay, int ma
     for (auto& [id, d] : deliveries) {
         if (!d.claimed_by || *d.claimed_by == relay || static_cast<int>(rows.size()) == limit) continue;
         const auto owner = relays.find(*d.claimed_by);
-        if (owner == relays.end() || owner->second.lease_until > now()) continue;
+        if (owner == relays.end() || (owner->second.lease_until > now() && !broken.rescues_the_living)) continue;
         const auto dead = *d.claimed_by;
         d.claimed_by.reset();
         d.due_at = now();
-        const bool failed = ++d.rescued > max_rescues;
+        const bool failed = ++d.rescued > max_rescues && !broken.rescues_unlimited;
         if (failed) d.status = "failed";
         note(d, d.attempts + 1, failed ? "failed" : "lost", dead);
         attempts.back().error = failed ? "interrupted " + std::to_string(d.rescued) + " times" : "relay " + std::to_string(dead) + " lost its lease";
@@ -315,6 +322,8 @@ std::int64_t fake_database::route(int limit, base::milliseconds grace) {
 }
 
 std::int64_t fake_database::sweep(int batch) {
+    if (broken.never_sweeps) return 0;
+    if (broken.fans_out_again && !inserted_.empty()) unseen_.insert(inserted_.rbegin()->first);
     std::int64_t found = 0;
     while (!unseen_.empty() && found < batch) {
         const auto event = *unseen_.begin();
@@ -348,7 +357,7 @@ bool fake_database::circuit_probe(const std::string& lane, int max_probes, base:
     if (it == circuits.end()) return false;
     auto& c = it->second;
     const bool passed = c.state == circuit_state::open && c.open_until <= now();
-    const bool slot = c.state == circuit_state::half_open && (c.probes < max_probes || c.probe_until <= now());
+    const bool slot = c.state == circuit_state::half_open && (broken.probes_unlimited || c.probes < max_probes || c.probe_until <= now());
     if (!passed && !slot) return false;
     if (passed) c.successes = 0;
     c.probes = passed || c.probe_until <= now() ? 1 : c.probes + 1;
@@ -357,17 +366,17 @@ bool fake_database::circuit_probe(const std::string& lane, int max_probes, base:
     return true;
 }
 
-lifecycle::circuit_state fake_database::circuit_result(const std::string& lane, bool ok, const lifecycle::circuit_settings& settings, const std::string& error) {
+lifecycle::circuit_state fake_database::circuit_result(const std::string& lane, std::optional<bool> ok, const lifecycle::circuit_settings& settings, const std::string& error) {
     using lifecycle::circuit_state;
     const auto it = circuits.find(lane);
     if (it == circuits.end()) return circuit_state::closed;
     auto& c = it->second;
     if (c.state == circuit_state::open) return circuit_state::open;
-    if (!ok) {
+    if (ok == false) {
         circuit_trip(lane, settings, error);
         return circuit_state::open;
     }
-    if (++c.successes >= settings.successes) {
+    if (ok && ++c.successes >= settings.successes) {
         circuits.erase(it);
         return circuit_state::closed;
     }
@@ -375,9 +384,30 @@ lifecycle::circuit_state fake_database::circuit_result(const std::string& lane, 
     return circuit_state::half_open;
 }
 
+std::vector<ports::disabled_endpoint> fake_database::note_endpoints(const std::vector<ports::endpoint_note>& notes) {
+    std::vector<ports::disabled_endpoint> disabled;
+    for (const auto& n : notes) {
+        const auto it = endpoints.find(n.name);
+        if (it == endpoints.end() || !it->second.row.enabled) continue;
+        auto& e = it->second;
+        if (n.failing_for && !e.failing_since) e.failing_since = std::max(now() - *n.failing_for, e.last_success_at.value_or(base::wall_time::min()));
+        if (!n.failing_for) e.failing_since.reset();
+        if (n.last_success) e.last_success_at = std::max(now() - *n.last_success, e.last_success_at.value_or(base::wall_time::min()));
+        if (n.failing_for && n.disable_after && e.failing_since <= now() - *n.disable_after) {
+            e.row.enabled = false;
+            e.row.disabled_reason = "failing without one success";
+            disabled.push_back({n.name, e.row.disabled_reason});
+        }
+        endpoint_changed();
+    }
+    return disabled;
+}
+
 ports::delivery_store::counts fake_database::count() const {
     ports::delivery_store::counts c;
+    std::set<std::pair<std::string, std::string>> blocked;
     for (const auto& [id, d] : deliveries) {
+        if (d.blocks && blocked.emplace(d.lane, d.ordering_key.value_or("")).second) ++c.blocked_keys;
         if (d.status == "failed") ++c.failed;
         if (d.status == "unrouted") ++c.unrouted;
         if (d.status != "pending") continue;

@@ -70,6 +70,8 @@ struct fake_relay {
 struct fake_endpoint {
     ports::endpoint_row row;
     std::vector<std::string> events{"*"};
+    std::optional<base::wall_time> failing_since;
+    std::optional<base::wall_time> last_success_at;
 };
 
 struct fake_circuit {
@@ -81,6 +83,28 @@ struct fake_circuit {
     base::wall_time open_until{};
     base::wall_time probe_until{};
     std::string last_error;
+};
+
+/// Rules that the database breaks on purpose, so that a test of the invariants can prove that it notices.
+struct broken_rules {
+    bool settle_unfenced{false};       ///< a result is taken whoever holds the row
+    bool claims_the_claimed{false};
+    bool epoch_unchecked{false};
+    bool lease_unchecked{false};       ///< claim() serves a relay without a lease
+    bool rescues_the_living{false};
+    bool rescues_unlimited{false};
+    bool order_ignored{false};
+    bool due_ignored{false};
+    bool uncommitted_seen{false};
+    bool attempts_uncounted{false};
+    bool body_rewritten{false};        ///< the body of a second attempt is not what was inserted
+    bool id_renewed{false};            ///< the event's id changes with the attempt
+    bool snapshot_denied{false};       ///< a claim says that no transaction is running
+    bool retire_keeps_claims{false};
+    bool fans_out_again{false};        ///< the sweep fans out what has been
+    bool never_sweeps{false};
+    bool probes_unlimited{false};
+    bool loses_retries{false};         ///< a retried delivery is deleted
 };
 
 class fake_database {
@@ -111,13 +135,23 @@ public:
     std::int64_t sweep(int batch);
     ports::circuit_row circuit_trip(const std::string& lane, const lifecycle::circuit_settings& settings, const std::string& error);
     bool circuit_probe(const std::string& lane, int max_probes, base::milliseconds hold);
-    lifecycle::circuit_state circuit_result(const std::string& lane, bool ok, const lifecycle::circuit_settings& settings, const std::string& error);
+    lifecycle::circuit_state circuit_result(const std::string& lane, std::optional<bool> ok, const lifecycle::circuit_settings& settings, const std::string& error);
+    std::vector<ports::disabled_endpoint> note_endpoints(const std::vector<ports::endpoint_note>& notes);
     [[nodiscard]] std::string endpoint_digest() const { return std::to_string(endpoint_changes_); }
     void endpoint_changed() { ++endpoint_changes_; }
     [[nodiscard]] ports::delivery_store::counts count() const;
     /// The status of the event's only delivery, as the view would show it.
     [[nodiscard]] std::string status_of(std::int64_t event) const;
     [[nodiscard]] base::wall_time now() const { return now_(); }
+    [[nodiscard]] bool visible(const fake_delivery& d) const { return !open_.contains(d.transaction) || broken.uncommitted_seen; }
+    /// A claim by a relay with room would take it now.
+    [[nodiscard]] bool claimable(const fake_delivery& d, base::wall_time now) const;
+    [[nodiscard]] bool has_lease(std::int64_t relay) const;
+
+    // Told of what happens inside: a row that is about to be claimed by `relay`, and each line of history before the row changes.
+    std::function<void(const fake_delivery& row, std::int64_t relay)> on_claim;
+    std::function<void(const fake_delivery& row, const fake_attempt& line)> on_history;
+    broken_rules broken;
 
     // Open to tests: invariants are checked on these.
     std::map<std::int64_t, wire::event> events;
@@ -128,10 +162,7 @@ public:
     std::map<std::string, fake_circuit> circuits;
 
 private:
-    [[nodiscard]] bool visible(const fake_delivery& d) const { return !open_.contains(d.transaction); }
-    [[nodiscard]] bool claimable(const fake_delivery& d, base::wall_time now) const;
     [[nodiscard]] std::map<std::string, std::vector<fake_delivery*>> claimable_by_lane(base::wall_time now);
-    [[nodiscard]] bool has_lease(std::int64_t relay) const;
     void fan_out(std::int64_t event, const fake_event& e, std::uint64_t transaction);
     [[nodiscard]] std::vector<std::string> matches(const fake_event& e) const;
     void note(const fake_delivery& d, int attempt, std::string outcome, std::int64_t relay, const lifecycle::settlement* s = nullptr);

@@ -27,16 +27,18 @@ ports::async_result<T> fake_store::perform(std::string_view name, Work work) {
     names_.emplace_back(name);
     const auto fault = script_ ? script_(++calls_, name) : (++calls_, std::optional<store_fault>{});
     if (!fault) co_return work();
-    if (fault->what == store_fault::kind::error) {
-        auto why = co_await pass(fault->delay, fault->code);
-        co_return std::move(*why);
+    using kind = store_fault::kind;
+    if (fault->what == kind::slow) {
+        auto ended = co_await pass(fault->delay, base::errc::timeout);
+        if (aborted_) co_return std::move(*ended);
+        base::result<T> reply = work();
+        ended = co_await pass(fault->reply_delay, base::errc::timeout);
+        if (aborted_) co_return std::move(*ended);
+        co_return reply;
     }
-    if (fault->what == store_fault::kind::late) {
-        auto why = co_await pass(fault->delay, base::errc::timeout);
-        co_return std::move(*why);
-    }
-    (void)work();
-    auto why = co_await pass(fault->delay, fault->code);
+    if (fault->what == kind::reply_lost) (void)work();
+    if (fault->what == kind::done_late && later_) later_(fault->delay + fault->reply_delay, [work]() mutable { (void)work(); });
+    auto why = co_await pass(fault->delay, fault->what == kind::late ? base::errc::timeout : fault->code);
     co_return std::move(*why);
 }
 
@@ -87,7 +89,10 @@ ports::async_result<std::string> fake_store::endpoint_digest() {
 ports::async_result<ports::shared_state> fake_store::load_endpoints() {
     return perform<ports::shared_state>("load_endpoints", [this]() -> base::result<ports::shared_state> {
         ports::shared_state state;
-        for (const auto& [name, e] : database_.endpoints) state.endpoints.push_back(e.row);
+        for (const auto& [name, e] : database_.endpoints) {
+            state.endpoints.push_back(e.row);
+            if (e.failing_since) state.endpoints.back().failing_for = std::chrono::duration_cast<base::milliseconds>(database_.now() - *e.failing_since);
+        }
         state.digest = database_.endpoint_digest();
         return state;
     });
@@ -102,6 +107,10 @@ ports::async_result<void> fake_store::disable_endpoint(std::string name, std::st
         database_.endpoint_changed();
         return {};
     });
+}
+
+ports::async_result<std::vector<ports::disabled_endpoint>> fake_store::note_endpoints(std::vector<ports::endpoint_note> notes) {
+    return perform<std::vector<ports::disabled_endpoint>>("note_endpoints", [this, notes = std::move(notes)]() -> base::result<std::vector<ports::disabled_endpoint>> { return database_.note_endpoints(notes); });
 }
 
 ports::async_result<std::vector<ports::circuit_row>> fake_store::load_circuits() {
@@ -123,7 +132,7 @@ ports::async_result<bool> fake_store::circuit_probe(std::string lane, std::int64
     return perform<bool>("circuit_probe", [this, lane = std::move(lane), max_probes, hold]() -> base::result<bool> { return database_.circuit_probe(lane, max_probes, hold); });
 }
 
-ports::async_result<lifecycle::circuit_state> fake_store::circuit_result(std::string lane, std::int64_t, bool ok, lifecycle::circuit_settings settings, std::string error) {
+ports::async_result<lifecycle::circuit_state> fake_store::circuit_result(std::string lane, std::int64_t, std::optional<bool> ok, lifecycle::circuit_settings settings, std::string error) {
     return perform<lifecycle::circuit_state>("circuit_result", [this, lane = std::move(lane), ok, settings, error = std::move(error)]() -> base::result<lifecycle::circuit_state> {
         return database_.circuit_result(lane, ok, settings, error);
     });

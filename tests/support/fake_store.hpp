@@ -21,10 +21,13 @@ struct store_fault {
         error,       ///< nothing is done, `code` comes back
         late,        ///< nothing is done, the call lasts `delay` and then times out
         reply_lost,  ///< it is done, but `code` comes back (after `delay`)
+        slow,        ///< it is done after `delay`, the reply comes after `reply_delay` more
+        done_late,   ///< `code` comes back after `delay`, and only `reply_delay` later it is done: a statement that was stuck on its way
     };
     kind what{kind::error};
     base::errc code{base::errc::database_unreachable};
     base::milliseconds delay{0};
+    base::milliseconds reply_delay{0};
 };
 
 class fake_store final : public ports::delivery_store {
@@ -34,6 +37,8 @@ public:
     /// Asked before each call with its number (from 1) and its name (`claim`, `settle`, ...).
     using script = std::function<std::optional<store_fault>(int number, std::string_view name)>;
     void on_call(script s) { script_ = std::move(s); }
+    /// Runs what is done late, without the relay that asked for it.
+    void on_late(std::function<void(base::milliseconds in, std::function<void()> work)> f) { later_ = std::move(f); }
     /// Fails exactly the n-th call.
     void fail_call(int number, store_fault fault);
     [[nodiscard]] int calls() const noexcept { return calls_; }
@@ -52,10 +57,11 @@ public:
     ports::async_result<std::string> endpoint_digest() override;
     ports::async_result<ports::shared_state> load_endpoints() override;
     ports::async_result<void> disable_endpoint(std::string name, std::string reason) override;
+    ports::async_result<std::vector<ports::disabled_endpoint>> note_endpoints(std::vector<ports::endpoint_note> notes) override;
     ports::async_result<std::vector<ports::circuit_row>> load_circuits() override;
     ports::async_result<ports::circuit_row> circuit_trip(std::string lane, lifecycle::circuit_settings settings, std::string error) override;
     ports::async_result<bool> circuit_probe(std::string lane, std::int64_t relay, int max_probes, base::milliseconds hold) override;
-    ports::async_result<lifecycle::circuit_state> circuit_result(std::string lane, std::int64_t relay, bool ok, lifecycle::circuit_settings settings, std::string error) override;
+    ports::async_result<lifecycle::circuit_state> circuit_result(std::string lane, std::int64_t relay, std::optional<bool> ok, lifecycle::circuit_settings settings, std::string error) override;
     ports::async_result<std::vector<ports::rescued_row>> rescue(std::int64_t relay, int max_rescues, int limit) override;
     ports::async_result<std::int64_t> route(int limit, base::milliseconds grace) override;
     ports::async_result<std::int64_t> sweep(int batch) override;
@@ -73,6 +79,7 @@ private:
     fake_database& database_;
     ports::time_source& time_;
     script script_;
+    std::function<void(base::milliseconds, std::function<void()>)> later_;
     int calls_{0};
     std::vector<std::string> names_;
     std::vector<std::weak_ptr<ports::alarm>> waits_;

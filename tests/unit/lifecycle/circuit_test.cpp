@@ -73,7 +73,8 @@ TEST_CASE("circuit: what the database says decides on probes", "[circuit]") {
     CHECK(c.open_until() == until);
     CHECK_FALSE(c.wants_probe(until - 1ns));
     CHECK(c.wants_probe(until));
-    CHECK(c.step(settings, neutral, true) == none);
+    CHECK(c.step(settings, neutral, true) == circuit_action::give_back);
+    CHECK(c.step(settings, neutral, false) == none);
     CHECK(c.step(settings, fault, true) == circuit_action::report_fault);
     CHECK(c.step(settings, ok, true) == circuit_action::report_ok);
     c.adopt(circuit_state::half_open, until);

@@ -54,3 +54,30 @@ TEST_CASE("a token given back can be taken again") {
     bucket.give_back();
     CHECK(bucket.try_take(start));
 }
+
+TEST_CASE("a bucket that begins with one token saves up its burst only while nobody takes") {
+    token_bucket bucket;
+    bucket.configure(10.0, 5.0, start, 1.0);
+    CHECK(bucket.try_take(start));
+    CHECK_FALSE(bucket.try_take(start));
+    int taken = 0;
+    while (bucket.try_take(start + 10s)) ++taken;
+    CHECK(taken == 5);
+}
+
+TEST_CASE("shares of one rate add up to it when relays come and go") {
+    // Three relays from second 10 to 20, one before and after; everybody hears of the change at once.
+    token_bucket buckets[3];
+    const double rate = 60.0;
+    int taken = 0;
+    for (int ms = 0; ms < 30'000; ms += 5) {
+        const auto now = start + std::chrono::milliseconds{ms};
+        const int live = ms >= 10'000 && ms < 20'000 ? 3 : 1;
+        for (int i = 0; i < live; ++i) {
+            if (ms % 10'000 == 0) buckets[i].configure(rate / live, rate / 2 / live, now, 1.0);
+            while (buckets[i].try_take(now)) ++taken;
+        }
+    }
+    CHECK(taken >= static_cast<int>(rate * 30 * 0.95));
+    CHECK(taken <= static_cast<int>(rate * 30 * 1.05));
+}
