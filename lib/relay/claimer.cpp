@@ -13,8 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t max_asked_lanes = 256;
-constexpr int discover_lanes = 256;
-constexpr int discover_rows = 8;                 // a lane's first window
+constexpr int discover_rows = 4;                 // of a lane seen for the first time; it is asked by name from then on
 constexpr std::int64_t max_claim_bytes = 8 << 20;  // what one reply may bring, so that the client library's buffers stay small
 constexpr auto warm_time = seconds{2};
 constexpr auto bound_life = seconds{5};
@@ -142,19 +141,23 @@ claimer::plan claimer::make_plan() {
     p.request.max_rows = rows;
     p.request.max_bytes = std::min(bytes, max_claim_bytes);
     p.request.fetch_max = std::min<std::int64_t>(shared_.endpoints.largest_payload(), std::int64_t{1} << 30);
-    ask_woken(p, now);
-    ask_active(p, now);
-    plan_discovery(p, now);
+    // Known lanes never crowd out those that nobody has seen yet: a quarter of the rows is theirs whenever it is time to look for them.
+    const bool discover = discover_round_ || (!asking_ && now >= next_discovery_);
+    const int for_known = discover ? std::max(1, rows - std::max(1, rows / 4)) : rows;
+    const auto most_lanes = std::min(max_asked_lanes, static_cast<std::size_t>(std::max(1, for_known / 2)));
+    ask_woken(p, most_lanes, now);
+    ask_active(p, most_lanes, now);
     // Lanes share one claim evenly; what one leaves over the next claim brings.
     if (!p.asked.empty()) {
-        const int share = std::max(4, rows / static_cast<int>(p.asked.size()));
+        const int share = std::max(1, for_known / static_cast<int>(p.asked.size()));
         for (auto& a : p.request.lanes) a.limit = std::min(a.limit, share);
     }
+    if (discover) plan_discovery(p, p.asked.empty() ? rows : rows - for_known, now);
     return p;
 }
 
-void claimer::ask_woken(plan& p, base::boot_time now) {
-    for (std::size_t n = woken_.size(); n > 0 && p.asked.size() < max_asked_lanes; --n) {
+void claimer::ask_woken(plan& p, std::size_t most, base::boot_time now) {
+    for (std::size_t n = woken_.size(); n > 0 && p.asked.size() < most; --n) {
         lane& l = *woken_.front();
         woken_.pop_front();
         l.woken = false;
@@ -168,10 +171,10 @@ void claimer::ask_woken(plan& p, base::boot_time now) {
     }
 }
 
-void claimer::ask_active(plan& p, base::boot_time now) {
+void claimer::ask_active(plan& p, std::size_t most, base::boot_time now) {
     const bool ask_warm = warm_due_;
     warm_due_ = false;
-    for (std::size_t n = active_.size(); n > 0 && p.asked.size() < max_asked_lanes; --n) {
+    for (std::size_t n = active_.size(); n > 0 && p.asked.size() < most; --n) {
         lane& l = *active_.front();
         active_.pop_front();
         if (!l.hot && now - l.last_row > warm_time) {
@@ -201,12 +204,10 @@ void claimer::ask(plan& p, lane& l, int want, base::boot_time now) {
     p.asked.push_back(&l);
 }
 
-void claimer::plan_discovery(plan& p, base::boot_time now) {
-    if (!discover_round_ && (asking_ || now < next_discovery_)) return;
-    if (static_cast<int>(p.asked.size()) * 4 > p.request.max_rows) return;
+void claimer::plan_discovery(plan& p, int rows, base::boot_time now) {
     p.request.discover_after = cursor_;
-    p.request.discover_lanes = discover_lanes;
-    p.request.discover_limit = std::min(discover_rows, p.request.max_rows);
+    p.request.discover_lanes = std::max(4, rows / discover_rows);
+    p.request.discover_limit = std::min(discover_rows, std::max(1, rows));
     for (auto& [name, l] : shared_.lanes.lanes()) {
         if (l->to && wanted(*l, now) == 0) p.request.exclude.push_back(name);
     }

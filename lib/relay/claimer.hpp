@@ -64,10 +64,10 @@ private:
     };
     [[nodiscard]] plan make_plan();
     [[nodiscard]] int wanted(lane& l, base::boot_time now) const;
-    void ask_woken(plan& p, base::boot_time now);
-    void ask_active(plan& p, base::boot_time now);
+    void ask_woken(plan& p, std::size_t most, base::boot_time now);
+    void ask_active(plan& p, std::size_t most, base::boot_time now);
     void ask(plan& p, lane& l, int want, base::boot_time now);
-    void plan_discovery(plan& p, base::boot_time now);
+    void plan_discovery(plan& p, int rows, base::boot_time now);
     void take_due_wakes(base::boot_time now);
     [[nodiscard]] asio::awaitable<bool> claim_once(plan p);
     void file(ports::claim_reply& reply, plan& p);
