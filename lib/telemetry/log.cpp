@@ -250,6 +250,7 @@ bool may_pass(std::string_view event, std::string_view key, std::int64_t& suppre
 void init_log(std::string_view level_name, std::string_view format) {
     log_state& s = state();
     s.json = format != "text";
+    if (level_name == "off") s.logger->set_level(spdlog::level::off);
     for (const level l : {level::trace, level::debug, level::info, level::warn, level::error}) {
         if (name_of(l) == level_name) s.logger->set_level(to_spdlog(l));
     }

@@ -17,7 +17,7 @@ struct field {
     std::variant<std::string_view, std::int64_t, double, bool> value;
 };
 
-// format: `json` (one object a line) or `text` (logfmt-like). Writes to stderr, never blocks on more than the write. May be called again (SIGHUP).
+// format: `json` (one object a line) or `text` (logfmt-like). Writes to stderr, never blocks on more than the write. May be called again (SIGHUP). Level `off`, which no configuration may name, is for tests that break things on purpose.
 void init_log(std::string_view level_name, std::string_view format);
 [[nodiscard]] bool enabled(level l) noexcept;
 // {"time":"...","level":"info","event":"<event>","text":"...",fields...}. Values are escaped; invalid UTF-8 is replaced.

@@ -8,6 +8,8 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "ports/time_source.hpp"
@@ -28,16 +30,19 @@ public:
     void advance(std::chrono::nanoseconds by) { advance_to(now_ + by); }
     void advance_to(base::boot_time t) {
         now_ = std::max(now_, t);
-        while (!waiting_.empty() && waiting_.begin()->first <= now_) {
-            auto* const due = waiting_.begin()->second;
+        while (!waiting_.empty() && waiting_.begin()->until <= now_) {
+            auto* const due = waiting_.begin()->alarm;
             waiting_.erase(waiting_.begin());
             due->expire();
         }
     }
-    // Runs everything that is ready at this moment.
+    // Runs everything that is ready at this moment. Throws when that does not end: something spins without waiting.
     void settle() {
-        do context_.restart();
-        while (context_.poll() > 0);
+        constexpr int most_steps = 5'000'000;
+        context_.restart();
+        for (int n = 0; context_.poll_one() > 0; ++n) {
+            if (n == most_steps) throw std::runtime_error("something spins: millions of steps without time passing");
+        }
     }
     // Runs, and jumps from alarm to alarm, until `done` or `until`. False: until was reached, or nothing waits any more.
     template <class Done>
@@ -45,30 +50,41 @@ public:
         while (true) {
             settle();
             if (done()) return true;
-            if (waiting_.empty() || waiting_.begin()->first > until) {
+            if (waiting_.empty() || waiting_.begin()->until > until) {
                 advance_to(until);
                 settle();
                 return done();
             }
-            advance_to(waiting_.begin()->first);
+            advance_to(waiting_.begin()->until);
         }
     }
+
+    // When the next alarm is due; max(): none waits for a moment.
+    [[nodiscard]] base::boot_time next() const noexcept { return waiting_.empty() ? base::boot_time::max() : waiting_.begin()->until; }
 
     std::chrono::microseconds wall_skew{0};  // the daemon's wall clock may be wrong
 
 private:
+    class virtual_alarm;
+    // Alarms of one moment go off in the order in which they were made, so that a seed tells the whole run.
+    struct waiter {
+        base::boot_time until;
+        std::uint64_t number;
+        virtual_alarm* alarm;
+        bool operator<(const waiter& other) const noexcept { return std::tie(until, number) < std::tie(other.until, other.number); }
+    };
     class virtual_alarm : public ports::alarm {
     public:
-        explicit virtual_alarm(virtual_time& owner) : owner_(owner), event_(owner.context_) {}
-        ~virtual_alarm() override { owner_.waiting_.erase({until_, this}); }
+        explicit virtual_alarm(virtual_time& owner) : owner_(owner), event_(owner.context_), number_(++owner.alarms_) {}
+        ~virtual_alarm() override { owner_.waiting_.erase(entry()); }
 
         boost::asio::awaitable<bool> wait(base::boot_time until) override {
             if (!rung_ && owner_.now() < until) {
                 until_ = until;
-                owner_.waiting_.insert({until, this});
+                owner_.waiting_.insert(entry());
                 event_.expires_at(boost::asio::steady_timer::time_point::max());
                 co_await event_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
-                owner_.waiting_.erase({until, this});
+                owner_.waiting_.erase(entry());
             }
             co_return std::exchange(rung_, false);
         }
@@ -79,8 +95,10 @@ private:
         void expire() { event_.cancel(); }
 
     private:
+        [[nodiscard]] waiter entry() { return {until_, number_, this}; }
         virtual_time& owner_;
         boost::asio::steady_timer event_;
+        std::uint64_t number_;
         base::boot_time until_{};
         bool rung_{false};
     };
@@ -88,7 +106,8 @@ private:
     boost::asio::io_context& context_;
     std::mt19937_64 generator_;
     base::boot_time now_{std::chrono::hours{1}};
-    std::set<std::pair<base::boot_time, virtual_alarm*>> waiting_;
+    std::uint64_t alarms_{0};
+    std::set<waiter> waiting_;
 };
 
 }  // namespace outboxd::tests
