@@ -87,16 +87,14 @@ arguments parse(const command& c, std::vector<std::string> words) {
             app.add_option(f.name, values[f.name])->expected(1)->allow_extra_args(false)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
         }
     }
-    std::vector<std::vector<std::string>> operand_values(c.operands.size());
-    for (std::size_t i = 0; i < c.operands.size(); ++i) {
-        const auto& o = c.operands[i];
-        app.add_option(o.name, operand_values[i])->expected(o.min, o.max < 0 ? CLI::detail::expected_max_vector_size : o.max);
-    }
+    // One list for all operands: the library would give a list's first operand all that follow.
+    std::vector<std::string> operands;
+    if (!c.operands.empty()) app.add_option("operands", operands)->expected(0, CLI::detail::expected_max_vector_size);
     std::reverse(words.begin(), words.end());  // the library reads the vector from its end
     try {
         app.parse(words);
     } catch (const CLI::ExtrasError&) {
-        throw usage_error("more operands than '" + c.name + "' takes");
+        throw usage_error("'" + c.name + "' takes no operands");
     } catch (const CLI::ParseError& e) {
         throw usage_error(e.what());
     }
@@ -108,11 +106,15 @@ arguments parse(const command& c, std::vector<std::string> words) {
         if (count > 1 && !f.repeatable) throw usage_error(f.name + " is given " + std::to_string(count) + " times; once is enough");
         result.put(f.name, f.value.empty() ? std::vector<std::string>{"true"} : values[f.name]);
     }
-    for (std::size_t i = 0; i < c.operands.size(); ++i) {
-        const auto count = static_cast<int>(operand_values[i].size());
-        if (count < c.operands[i].min) throw usage_error("'" + c.name + "' wants " + c.operands[i].name + ": " + c.operands[i].help);
-        result.operands.insert(result.operands.end(), operand_values[i].begin(), operand_values[i].end());
+    std::size_t wanted = 0;
+    bool any_number = false;
+    for (const auto& o : c.operands) {
+        wanted += static_cast<std::size_t>(std::max(o.max, o.min));
+        any_number = any_number || o.max < 0;
+        if (o.min > 0 && operands.size() < wanted) throw usage_error("'" + c.name + "' wants " + o.name + ": " + o.help);
     }
+    if (!any_number && operands.size() > wanted) throw usage_error("'" + c.name + "' does not take '" + base_printable(operands[wanted]) + "'");
+    result.operands = std::move(operands);
     return result;
 }
 
