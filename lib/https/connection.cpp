@@ -152,7 +152,7 @@ bool connection::push_once(error_code& ec) {
 void connection::decrypt() {
     auto state = answer_reader::state::reading;
     const bool was_idle = mode_ == mode::idle;
-    for (;;) {
+    do {
         std::size_t got = 0;
         const auto step = tls_->read(scratch.data(), scratch.size(), got);
         if (step == tls_session::step::done) {
@@ -175,7 +175,7 @@ void connection::decrypt() {
         if (step == tls_session::step::closed) return settle(answer_.feed_end(true));
         if (answer_.header_complete()) return settle(answer_.feed_end(false));
         return fail(make_fault(error_class::tls, tls_->fault()));
-    }
+    } while (!tls_->drained());
     if (was_idle) return finish();
     settle(state);
 }

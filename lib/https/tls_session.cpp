@@ -147,6 +147,8 @@ tls_session::step tls_session::read(char* out, std::size_t capacity, std::size_t
     return after(SSL_read_ex(ssl_, out, capacity, &got));
 }
 
+bool tls_session::drained() const noexcept { return input_.empty() && SSL_pending(ssl_) == 0; }
+
 tls_session::step tls_session::write(const char* bytes, std::size_t size, std::size_t& written) {
     if (ERR_peek_error() != 0) ERR_clear_error();
     return after(SSL_write_ex(ssl_, bytes, size, &written));

@@ -36,6 +36,8 @@ public:
     // Ciphertext received; must be taken whole by read() or handshake() (until want_read) before the next.
     void give(std::string_view cipher) noexcept { input_ = cipher; }
     step read(char* out, std::size_t capacity, std::size_t& got);
+    // Nothing given is left: the next read() would want more. Saves a call per answer.
+    [[nodiscard]] bool drained() const noexcept;
     step write(const char* bytes, std::size_t size, std::size_t& written);
     // close_notify, if the socket takes it at once. Nobody waits for an answer to it.
     void goodbye() noexcept;
