@@ -162,3 +162,29 @@ TEST_CASE("rows withdrawn from a lane leave no bytes behind") {
     b.finish_one("a");
     CHECK(b.lanes.bytes() == 0);
 }
+
+TEST_CASE("[B52] as many probes start as were granted, and they count until they are over") {
+    bench b(16);
+    b.endpoint("a", 8);
+    auto& l = b.lanes.at("a");
+    l.circuit.adopt(lifecycle::circuit_state::half_open, b.time.now());
+    l.probes_granted = 2;
+    b.add("a", 5);
+    b.lanes.dispatch();
+    REQUIRE(b.started.size() == 2);
+    CHECK(b.started[0]->probe);
+    CHECK(b.started[1]->probe);
+    CHECK(l.probes_granted == 0);
+    CHECK(l.probes_on_wire == 2);
+    b.finish_one("a");
+    CHECK(b.started.size() == 1);
+}
+
+TEST_CASE("lanes that wait for their rate are named, the next one first, and no more than asked for") {
+    bench b(16);
+    for (const auto* name : {"slow", "slower", "free"}) b.endpoint(name, 8, name == std::string{"free"} ? 0 : name == std::string{"slow"} ? 10 : 1);
+    for (const auto* name : {"slower", "slow", "free"}) b.add(name, 3);
+    b.lanes.dispatch();
+    CHECK(b.lanes.rate_waiting(50) == std::vector<std::string>{"slow", "slower"});
+    CHECK(b.lanes.rate_waiting(1) == std::vector<std::string>{"slow"});
+}
