@@ -75,11 +75,17 @@ tally() {
 # The last line `N passed, N failed` of a program's output decides; a program that prints none, or ends badly without
 # a failure in its count, has failed.
 run_counting() {
-  local name=$1 limit=$2
+  local name=$1 limit=$2 status line good=0 bad=0 note=""
   shift 2
   say "== $name"
   timeout --foreground -k 20 "$limit" "$@" 2>&1 | tee "$results/out"
-  local status=${PIPESTATUS[0]} line good=0 bad=0
+  status=${PIPESTATUS[0]}
+  if [ "$status" -ne 0 ] && [ "$name" != tidy ]; then
+    second_try "$name"
+    note="unsteady: second try"
+    timeout --foreground -k 20 "$limit" "$@" 2>&1 | tee "$results/out"
+    status=${PIPESTATUS[0]}
+  fi
   line=$(grep -aoE '^[0-9]+ passed, [0-9]+ failed' "$results/out" | tail -n 1)
   if [ -n "$line" ]; then
     good=${line%% passed*}
@@ -87,8 +93,12 @@ run_counting() {
     bad=${bad%% failed*}
   fi
   if [ "$bad" -eq 0 ] && { [ "$status" -ne 0 ] || [ -z "$line" ]; }; then bad=1; fi
-  tally "$name" "$good" "$bad" "$([ "$status" -eq 0 ] || echo "exit $status")"
+  tally "$name" "$good" "$bad" "$note$([ "$status" -eq 0 ] || echo " exit $status")"
 }
+
+# Tests of killed processes and cut connections meet a busy machine now and then: what failed is run once more, alone, and the summary
+# says so. What fails twice has failed.
+second_try() { say "== $1: something failed; once more"; }
 
 # The executables write their counts to a file (tests/support/main.cpp); one that crashed wrote none.
 run_catch() {
@@ -97,21 +107,22 @@ run_catch() {
   say "== $name"
   rm -f "$results/count"
   OUTBOXD_TEST_COUNT="$results/count" timeout --foreground -k 20 1800 "$program" "$@" "${extra[@]}"
-  local status=$?
+  local status=$? note=""
+  if [ "$status" -ne 0 ]; then
+    second_try "$name"
+    note="unsteady: second try"
+    rm -f "$results/count"
+    OUTBOXD_TEST_COUNT="$results/count" timeout --foreground -k 20 1800 "$program" "$@" "${extra[@]}"
+    status=$?
+  fi
   [ ! -s "$results/count" ] || read -r good bad <"$results/count"
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
-  tally "$name" "$good" "$bad" "$([ "$status" -eq 0 ] || echo "exit $status")"
+  tally "$name" "$good" "$bad" "$note$([ "$status" -eq 0 ] || echo " exit $status")"
 }
 
-run_pytest() {
-  local name=$1 status counts
-  shift
-  say "== $name"
-  rm -f "$results/junit.xml"
-  timeout --foreground -k 20 3600 /usr/bin/python3 -m pytest -q -ra --durations=5 --junitxml="$results/junit.xml" "$@" "${extra[@]}"
-  status=$?
-  # "good bad skipped" of the report; a report that is missing or cut off counts as one failure.
-  counts=$(/usr/bin/python3 - "$results/junit.xml" <<'PY' 2>/dev/null
+# "good bad skipped" of the report; a report that is missing or cut off counts as one failure.
+count_cases() {
+  /usr/bin/python3 - "$results/junit.xml" <<'PY' 2>/dev/null
 import sys, xml.etree.ElementTree as tree
 good = bad = skipped = 0
 for case in tree.parse(sys.argv[1]).iter("testcase"):
@@ -121,11 +132,30 @@ for case in tree.parse(sys.argv[1]).iter("testcase"):
     else: good += 1
 print(good, bad, skipped)
 PY
-  ) || counts="0 1 0"
+}
+
+run_pytest() {
+  local name=$1 status counts
+  shift
+  say "== $name"
+  rm -f "$results/junit.xml"
+  local note="" steady=0
+  rm -rf "$results/cache"
+  timeout --foreground -k 20 3600 /usr/bin/python3 -m pytest -q -ra --durations=5 -p cacheprovider -o cache_dir="$results/cache" --junitxml="$results/junit.xml" "$@" "${extra[@]}"
+  status=$?
+  if [ "$status" -eq 1 ]; then
+    # The first report's good ones stay; the failed ones are run again.
+    steady=$(count_cases | cut -d' ' -f1)
+    second_try "$name"
+    timeout --foreground -k 20 3600 /usr/bin/python3 -m pytest -q -ra -p cacheprovider -o cache_dir="$results/cache" --last-failed --junitxml="$results/junit.xml" "$@" "${extra[@]}"
+    status=$?
+    note="unsteady: second try "
+  fi
+  counts=$(count_cases) || counts="0 1 0"
   local good bad skipped
   read -r good bad skipped <<<"$counts"
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
-  tally "$name" "$good" "$bad" "$([ "$skipped" -eq 0 ] || echo "$skipped skipped")"
+  tally "$name" $((good + steady)) "$bad" "$note$([ "$skipped" -eq 0 ] || echo "$skipped skipped")"
 }
 
 # The Catch2 suites of one build directory whose names match.
