@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::size_t field_limit = 2048;
 
-std::string clipped(string_view value) { return std::string(value.data(), std::min(value.size(), field_limit)); }
+std::string clipped(string_view value) {
+    return std::string(value.data(), std::min(value.size(), field_limit));
+}
 
 // `timeout=5, max=100` -> 5.
 int timeout_parameter(std::string_view value) {
@@ -90,10 +92,14 @@ private:
 };
 
 namespace {
-answer_parser& parser_in(std::byte* storage) { return *std::launder(reinterpret_cast<answer_parser*>(storage)); }
+answer_parser& parser_in(std::byte* storage) {
+    return *std::launder(reinterpret_cast<answer_parser*>(storage));
+}
 }  // namespace
 
-answer_reader::answer_reader() { static_assert(sizeof(answer_parser) <= sizeof(parser_) && alignof(answer_parser) <= 16); }
+answer_reader::answer_reader() {
+    static_assert(sizeof(answer_parser) <= sizeof(parser_) && alignof(answer_parser) <= 16);
+}
 
 answer_reader::~answer_reader() {
     if (parser_made_) parser_in(parser_).~answer_parser();
@@ -203,7 +209,8 @@ answer_reader::state answer_reader::step(std::string_view bytes) {
 
 answer_reader::state answer_reader::feed_end(bool clean) {
     if (state_ != state::reading) return state_;
-    if (!header_complete_) return fail(any_byte_ ? "the connection was closed in the middle of the answer's header" : "the connection was closed without an answer");
+    if (!header_complete_)
+        return fail(any_byte_ ? "the connection was closed in the middle of the answer's header" : "the connection was closed without an answer");
     error_code ec;
     parser_in(parser_).put_eof(ec);
     if (ec)

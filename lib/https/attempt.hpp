@@ -26,8 +26,8 @@ struct attempt : boost::intrusive::list_base_hook<boost::intrusive::link_mode<bo
     enum class end : std::uint8_t { none, timed_out, aborted };
 
     base::boot_time started{};
-    base::boot_time deadline{};   // of the whole attempt
-    base::boot_time limit{};      // what the clock is compared with now: the deadline, or an earlier end of lookup or connecting
+    base::boot_time deadline{};  // of the whole attempt
+    base::boot_time limit{};     // what the clock is compared with now: the deadline, or an earlier end of lookup or connecting
     https::phase phase{https::phase::start};
     end ended{end::none};
     interruptible* waits_for{nullptr};

@@ -40,7 +40,8 @@ resolver_options names_of(sender_options& options) {
             host_addresses found = ask(host);
             lookup result;
             result.addresses = std::move(found.addresses);
-            if (result.addresses.empty()) result.fault = make_fault(error_class::dns, "looking up " + host + " failed: " + (found.error.empty() ? "no such host" : found.error));
+            if (result.addresses.empty())
+                result.fault = make_fault(error_class::dns, "looking up " + host + " failed: " + (found.error.empty() ? "no such host" : found.error));
             return result;
         };
     return names;
@@ -58,7 +59,8 @@ public:
           sweeper_(context.get_executor()) {}
     ~beast_sender() override;
 
-    asio::awaitable<ports::send_reply> send(std::shared_ptr<const ports::route> where, std::string_view head, std::string_view body, base::boot_time deadline) override;
+    asio::awaitable<ports::send_reply> send(std::shared_ptr<const ports::route> where, std::string_view head, std::string_view body,
+                                            base::boot_time deadline) override;
     void abort() override;
     void close() override;
     void reload() override;
@@ -95,7 +97,8 @@ private:
 
 // The story of one attempt: a kept connection, else a new one; the request; the answer. A kept connection that turns out closed before any byte of an answer
 // costs one repetition on a new one.
-asio::awaitable<ports::send_reply> beast_sender::send(std::shared_ptr<const ports::route> where, std::string_view head, std::string_view body, base::boot_time deadline) {
+asio::awaitable<ports::send_reply> beast_sender::send(std::shared_ptr<const ports::route> where, std::string_view head, std::string_view body,
+                                                      base::boot_time deadline) {
     reply out;
     attempt self;
     const auto now = base::boot_clock::now();
@@ -282,6 +285,8 @@ beast_sender::~beast_sender() {
     }
 }
 
-std::unique_ptr<network_sender> make_sender(asio::io_context& context, sender_options options) { return std::make_unique<beast_sender>(context, std::move(options)); }
+std::unique_ptr<network_sender> make_sender(asio::io_context& context, sender_options options) {
+    return std::make_unique<beast_sender>(context, std::move(options));
+}
 
 }  // namespace outboxd::https

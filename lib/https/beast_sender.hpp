@@ -22,10 +22,10 @@ struct host_addresses {
 
 struct sender_options {
     wire::egress_policy policy;
-    bool allow_http{false};              // contract: egress.allow_http
-    std::vector<std::string> no_proxy;   // egress.no_proxy
+    bool allow_http{false};             // contract: egress.allow_http
+    std::vector<std::string> no_proxy;  // egress.no_proxy
     int resolver_threads{8};
-    std::size_t resolver_queue{1024};    // names being looked up at once
+    std::size_t resolver_queue{1024};  // names being looked up at once
     base::milliseconds lookup_timeout{5'000};
     base::milliseconds dns_positive{15'000};
     base::milliseconds dns_negative{1'000};
@@ -43,7 +43,8 @@ public:
     [[nodiscard]] virtual std::size_t idle_connections() const noexcept = 0;
 };
 
-// All sends, abort(), close(), reload() and the destructor belong to the thread that runs `context`. Destroy it when its last send has replied and before `context`.
+// All sends, abort(), close(), reload() and the destructor belong to the thread that runs `context`. Destroy it when its last send has replied and before
+// `context`.
 [[nodiscard]] std::unique_ptr<network_sender> make_sender(boost::asio::io_context& context, sender_options options);
 
 }  // namespace outboxd::https

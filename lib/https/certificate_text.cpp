@@ -62,7 +62,8 @@ std::string alternative_names(const X509* certificate) {
 
 std::string mismatch(const X509* leaf, std::string_view host) {
     const std::string names = leaf == nullptr ? std::string{} : alternative_names(leaf);
-    if (names.empty()) return describe_subject(leaf) + " has no subject alternative name, and a common name does not count (RFC 6125): not valid for " + std::string(host);
+    if (names.empty())
+        return describe_subject(leaf) + " has no subject alternative name, and a common name does not count (RFC 6125): not valid for " + std::string(host);
     return describe_subject(leaf) + " is valid for " + names + ", not for " + std::string(host);
 }
 

@@ -10,7 +10,8 @@ namespace outboxd::https {
 
 // `certificate "CN=billing.example.com"`, printable, at most 200 bytes.
 [[nodiscard]] std::string describe_subject(const x509_st* certificate);
-// Why a chain was not accepted: which certificate, which name, which date. `current` is the certificate at fault, `leaf` the receiver's own; either may be null.
+// Why a chain was not accepted: which certificate, which name, which date. `current` is the certificate at fault, `leaf` the receiver's own; either may be
+// null.
 [[nodiscard]] std::string describe_verification(int error, x509_st* current, x509_st* leaf, std::string_view host);
 // An entry of OpenSSL's error queue: alerts by name, version and cipher trouble as sentences.
 [[nodiscard]] std::string describe_tls_error(unsigned long code);

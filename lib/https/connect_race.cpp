@@ -38,7 +38,9 @@ asio::ip::tcp::endpoint endpoint_of(const wire::ip_address& address, std::uint16
 connect_race::connect_race(asio::io_context& context, std::vector<wire::ip_address> addresses, std::uint16_t port)
     : context_(context), addresses_(std::move(addresses)), port_(port), sockets_(addresses_.size()), timer_(context.get_executor()) {}
 
-void connect_race::begin() { next(); }
+void connect_race::begin() {
+    next();
+}
 
 void connect_race::next() {
     while (!over_ && tried_ < addresses_.size()) {

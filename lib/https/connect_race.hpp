@@ -20,7 +20,8 @@
 namespace outboxd::https {
 
 // The order of attempts: the families of `addresses` in turn, beginning with the first one's; `preferred` (the last winner) before all.
-[[nodiscard]] std::vector<wire::ip_address> in_order_of_attempts(const std::vector<wire::ip_address>& addresses, const std::optional<wire::ip_address>& preferred);
+[[nodiscard]] std::vector<wire::ip_address> in_order_of_attempts(const std::vector<wire::ip_address>& addresses,
+                                                                 const std::optional<wire::ip_address>& preferred);
 
 class connect_race final : public interruptible, public std::enable_shared_from_this<connect_race> {
 public:

@@ -95,9 +95,7 @@ void connection::on_read(const error_code& ec, std::size_t size) {
 
 void connection::step_handshake() {
     switch (tls_->handshake()) {
-        case tls_session::step::done:
-            mode_ = mode::idle;
-            return decrypt();  // takes what came along with the last flight
+        case tls_session::step::done: mode_ = mode::idle; return decrypt();  // takes what came along with the last flight
         case tls_session::step::want_read: return arm_read();
         case tls_session::step::want_write: return await_writable();
         case tls_session::step::closed: return fail(make_fault(error_class::tls, "the receiver closed the connection during the TLS handshake"));
@@ -105,7 +103,8 @@ void connection::step_handshake() {
     }
 }
 
-// Writes what the socket takes. An error is kept until the reader has seen what the other side had to say: an early 413 counts more than the broken pipe after it.
+// Writes what the socket takes. An error is kept until the reader has seen what the other side had to say: an early 413 counts more than the broken pipe after
+// it.
 void connection::push() {
     while (!request_written()) {
         error_code ec;
@@ -186,7 +185,8 @@ void connection::end_of_stream(const error_code& ec) {
     if (answer_.any_byte()) return settle(answer_.feed_end(false));
     // Nothing of an answer. What the write said is nearer to the cause.
     const error_code& cause = write_error_ ? write_error_ : ec;
-    fail(make_fault(error_class::connect, "the connection was " + describe(cause) + (request_written() ? " before an answer" : " while the request was being sent")));
+    fail(make_fault(error_class::connect,
+                    "the connection was " + describe(cause) + (request_written() ? " before an answer" : " while the request was being sent")));
 }
 
 void connection::settle(answer_reader::state state) {

@@ -1,8 +1,8 @@
 // One connection to a receiver: plain or TLS, one request at a time. Floor 4, used inside the room only.
 //
-// A read is always outstanding, into a buffer of the connection's own: while a request is on the wire it brings the answer (one system call), while the connection is idle
-// it tells that the other side has gone or said something unasked. The request is written at once, with send(2); only what the socket does not take is waited for, and the
-// answer is read meanwhile.
+// A read is always outstanding, into a buffer of the connection's own: while a request is on the wire it brings the answer (one system call), while the
+// connection is idle it tells that the other side has gone or said something unasked. The request is written at once, with send(2); only what the socket does
+// not take is waited for, and the answer is read meanwhile.
 #pragma once
 
 #include <array>

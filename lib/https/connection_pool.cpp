@@ -12,8 +12,9 @@ std::size_t connection_pool::route_hash::operator()(const std::shared_ptr<const 
 
 bool connection_pool::route_equal::operator()(const std::shared_ptr<const ports::route>& a, const std::shared_ptr<const ports::route>& b) const noexcept {
     if (a == b) return true;
-    return a->address.port == b->address.port && a->address.tls == b->address.tls && a->trusted == b->trusted && a->address.host_is_address == b->address.host_is_address &&
-           a->address.host == b->address.host && a->proxy.reveal() == b->proxy.reveal() && a->tls == b->tls;
+    return a->address.port == b->address.port && a->address.tls == b->address.tls && a->trusted == b->trusted &&
+           a->address.host_is_address == b->address.host_is_address && a->address.host == b->address.host && a->proxy.reveal() == b->proxy.reveal() &&
+           a->tls == b->tls;
 }
 
 std::shared_ptr<route_pool> connection_pool::of(const std::shared_ptr<const ports::route>& where, base::boot_time now) {
@@ -29,7 +30,9 @@ std::shared_ptr<route_pool> connection_pool::of(const std::shared_ptr<const port
 }
 
 void connection_pool::forget_unused(base::boot_time now) {
-    std::erase_if(routes_, [&](const auto& entry) { return entry.second->idle.empty() && entry.second.use_count() == 1 && now - entry.second->last_used > std::chrono::minutes{5}; });
+    std::erase_if(routes_, [&](const auto& entry) {
+        return entry.second->idle.empty() && entry.second.use_count() == 1 && now - entry.second->last_used > std::chrono::minutes{5};
+    });
 }
 
 std::shared_ptr<connection> connection_pool::take(route_pool& route, base::boot_time now) {

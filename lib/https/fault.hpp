@@ -16,8 +16,12 @@ struct fault {
     [[nodiscard]] explicit operator bool() const noexcept { return error_class != lifecycle::error_class::none; }
 };
 
-[[nodiscard]] inline fault make_fault(lifecycle::error_class c, std::string text) { return fault{c, std::move(text), false}; }
-[[nodiscard]] inline fault own_fault(std::string text) { return fault{lifecycle::error_class::local, std::move(text), true}; }
+[[nodiscard]] inline fault make_fault(lifecycle::error_class c, std::string text) {
+    return fault{c, std::move(text), false};
+}
+[[nodiscard]] inline fault own_fault(std::string text) {
+    return fault{lifecycle::error_class::local, std::move(text), true};
+}
 
 // EMFILE, ENFILE, ENOMEM, ENOBUFS: a shortage on this side. (EADDRNOTAVAIL counts only for IPv4: with IPv6 it means that the host has none.)
 [[nodiscard]] bool is_shortage(const boost::system::error_code& ec) noexcept;

@@ -31,8 +31,8 @@ struct opener::way {
     std::shared_ptr<route_pool> pool;
     attempt& who;
     lifecycle::phase_times& times;
-    base::boot_time limit;                     // of the whole opening
-    std::vector<wire::ip_address> addresses;   // of the receiver, or of the proxy
+    base::boot_time limit;                    // of the whole opening
+    std::vector<wire::ip_address> addresses;  // of the receiver, or of the proxy
     std::shared_ptr<https::connection> connection;
     bool through_proxy{false};
 
@@ -50,7 +50,8 @@ asio::awaitable<opened> opener::open(std::shared_ptr<const ports::route> where, 
         if (w.connection->open())
             result.connection = std::move(w.connection);
         else
-            what = make_fault(error_class::connect, "the connection to " + host_and_port(w.where->address) + " was closed by the other side before the request");
+            what =
+                make_fault(error_class::connect, "the connection to " + host_and_port(w.where->address) + " was closed by the other side before the request");
         who.limit = who.deadline;
     }
     if (w.connection) w.connection->close();
@@ -114,7 +115,8 @@ asio::awaitable<fault> opener::find(way& w, std::string host, bool host_is_addre
     co_return what;
 }
 
-// The proxy looks the name up itself and may come to another address. Names and literal addresses are judged as ever; what this host's own name servers know is judged too.
+// The proxy looks the name up itself and may come to another address. Names and literal addresses are judged as ever; what this host's own name servers know is
+// judged too.
 asio::awaitable<fault> opener::find_behind_proxy(way& w) {
     const wire::url& address = w.where->address;
     if (address.host_is_address) {

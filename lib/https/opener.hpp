@@ -35,7 +35,8 @@ public:
         : context_(context), resolver_(context, std::move(names)), lookup_timeout_(lookup_timeout), egress_(rules) {}
 
     // The attempt's phase and limit are kept up to date on the way.
-    [[nodiscard]] boost::asio::awaitable<opened> open(std::shared_ptr<const ports::route> where, std::shared_ptr<route_pool> pool, attempt& who, lifecycle::phase_times& times);
+    [[nodiscard]] boost::asio::awaitable<opened> open(std::shared_ptr<const ports::route> where, std::shared_ptr<route_pool> pool, attempt& who,
+                                                      lifecycle::phase_times& times);
     [[nodiscard]] https::resolver& resolver() noexcept { return resolver_; }
     void reload() { contexts_.forget(); }
 

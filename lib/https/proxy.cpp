@@ -12,7 +12,9 @@ namespace outboxd::https {
 
 namespace {
 
-base::error bad_proxy(std::string_view why) { return base::make_error(base::errc::bad_config, "egress.proxy: " + std::string(why) + "; expected http://user:password@host:port"); }
+base::error bad_proxy(std::string_view why) {
+    return base::make_error(base::errc::bad_config, "egress.proxy: " + std::string(why) + "; expected http://user:password@host:port");
+}
 
 int hex_value(char c) {
     if (c >= '0' && c <= '9') return c - '0';

@@ -18,7 +18,7 @@ namespace outboxd::https {
 
 namespace {
 
-constexpr auto slow = std::chrono::seconds{1};           // a lookup that takes longer marks its domain
+constexpr auto slow = std::chrono::seconds{1};  // a lookup that takes longer marks its domain
 constexpr auto slow_memory = std::chrono::minutes{5};
 
 // `a.b.example.com` -> `example.com`: who invents names below one hanging domain gets no more threads by it.
@@ -89,7 +89,8 @@ struct resolver::workshop : std::enable_shared_from_this<resolver::workshop> {
         bool slow;
     };
 
-    workshop(boost::asio::io_context& c, resolver& r, const resolver_options& o) : context(&c), owner(&r), limit(std::max(1, o.threads)), ask(o.ask ? o.ask : ask_system) {}
+    workshop(boost::asio::io_context& c, resolver& r, const resolver_options& o)
+        : context(&c), owner(&r), limit(std::max(1, o.threads)), ask(o.ask ? o.ask : ask_system) {}
 
     bool submit(const std::string& host) {
         const std::lock_guard lock(mutex);

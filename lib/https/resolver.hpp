@@ -1,7 +1,7 @@
 // Host names to addresses: getaddrinfo(3) on a few threads, with a short memory. Floor 4, used inside the room only.
 //
-// One lookup per name at a time, however many wait for it. A lookup that hangs keeps its thread and nothing else: who waits gives up at his own limit, names whose lookups
-// were slow (and their neighbours in the same domain) may use half of the threads at most, and the end of the resolver waits for none of them.
+// One lookup per name at a time, however many wait for it. A lookup that hangs keeps its thread and nothing else: who waits gives up at his own limit, names
+// whose lookups were slow (and their neighbours in the same domain) may use half of the threads at most, and the end of the resolver waits for none of them.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -49,7 +49,9 @@ base::result<void> identify(SSL_CTX* context, const std::string& certificate, co
 
 }  // namespace
 
-tls_context::~tls_context() { SSL_CTX_free(context_); }
+tls_context::~tls_context() {
+    SSL_CTX_free(context_);
+}
 
 base::result<std::shared_ptr<const tls_context>> tls_context::make(const ports::tls_profile& profile) {
     ERR_clear_error();

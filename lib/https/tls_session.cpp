@@ -47,7 +47,9 @@ int tls_session::bio_read(BIO* bio, char* out, int size) {
     return static_cast<int>(taken);
 }
 
-long tls_session::bio_control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+long tls_session::bio_control(BIO*, int command, long, void*) {
+    return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
 
 namespace {
 using write_function = int (*)(BIO*, const char*, int);
@@ -71,7 +73,8 @@ void tls_session::prepare(SSL_CTX* context, bool verify) {
     SSL_CTX_sess_set_new_cb(context, &tls_session::on_session);
 }
 
-tls_session::tls_session(int socket, std::shared_ptr<const tls_context> context, const std::string& host, bool host_is_address, std::shared_ptr<session_store> sessions)
+tls_session::tls_session(int socket, std::shared_ptr<const tls_context> context, const std::string& host, bool host_is_address,
+                         std::shared_ptr<session_store> sessions)
     : socket_(socket), context_(std::move(context)), sessions_(std::move(sessions)), host_(host) {
     ERR_clear_error();
     ssl_ = SSL_new(context_->native());
@@ -98,7 +101,9 @@ tls_session::tls_session(int socket, std::shared_ptr<const tls_context> context,
     if (SSL_SESSION* session = sessions_->usable()) SSL_set_session(ssl_, session);
 }
 
-tls_session::~tls_session() { SSL_free(ssl_); }
+tls_session::~tls_session() {
+    SSL_free(ssl_);
+}
 
 int tls_session::on_session(SSL* ssl, SSL_SESSION* session) {
     auto* self = static_cast<tls_session*>(SSL_get_ex_data(ssl, session_slot()));
@@ -113,7 +118,8 @@ int tls_session::on_verify(int ok, X509_STORE_CTX* store) {
     auto* ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto* self = static_cast<tls_session*>(SSL_get_ex_data(ssl, session_slot()));
     if (self != nullptr && self->verify_fault_.empty())
-        self->verify_fault_ = describe_verification(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store), X509_STORE_CTX_get0_cert(store), self->host_);
+        self->verify_fault_ =
+            describe_verification(X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store), X509_STORE_CTX_get0_cert(store), self->host_);
     return 0;
 }
 
@@ -147,7 +153,9 @@ tls_session::step tls_session::read(char* out, std::size_t capacity, std::size_t
     return after(SSL_read_ex(ssl_, out, capacity, &got));
 }
 
-bool tls_session::drained() const noexcept { return input_.empty() && SSL_pending(ssl_) == 0; }
+bool tls_session::drained() const noexcept {
+    return input_.empty() && SSL_pending(ssl_) == 0;
+}
 
 tls_session::step tls_session::write(const char* bytes, std::size_t size, std::size_t& written) {
     if (ERR_peek_error() != 0) ERR_clear_error();

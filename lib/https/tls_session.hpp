@@ -1,7 +1,8 @@
 // TLS over one socket: OpenSSL between the connection's bytes and the wire. Floor 4, used inside the room only.
 //
-// What is written goes to the socket at once (send(2), MSG_NOSIGNAL); what was received is handed in by the connection, so that one read per answer is enough and a
-// connection needs no buffers of its own while it is idle. No byte of a request can leave before handshake() said `done`: chain, name, dates and pin are checked in it.
+// What is written goes to the socket at once (send(2), MSG_NOSIGNAL); what was received is handed in by the connection, so that one read per answer is enough
+// and a connection needs no buffers of its own while it is idle. No byte of a request can leave before handshake() said `done`: chain, name, dates and pin are
+// checked in it.
 #pragma once
 
 #include <cstddef>

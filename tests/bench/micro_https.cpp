@@ -32,8 +32,9 @@ asio::awaitable<void> send_many(run& r) {
     ++r.working;
     while (r.left > 0) {
         const int id = r.left--;
-        head = "POST " + r.route->address.target + " HTTP/1.1\r\nHost: " + r.route->address.authority + "\r\nUser-Agent: micro\r\nContent-Type: application/json\r\nContent-Length: " +
-               std::to_string(r.body.size()) + "\r\nX-Bench-Id: " + std::to_string(id) + "\r\n\r\n";
+        head = "POST " + r.route->address.target + " HTTP/1.1\r\nHost: " + r.route->address.authority +
+               "\r\nUser-Agent: micro\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(r.body.size()) +
+               "\r\nX-Bench-Id: " + std::to_string(id) + "\r\n\r\n";
         const ports::send_reply reply = co_await r.sender.send(r.route, head, r.body, base::boot_clock::now() + std::chrono::seconds{15});
         if (!reply.complete || reply.status != 200) {
             if (r.failed++ == 0) std::fprintf(stderr, "first failure: status %d, %s\n", reply.status, reply.error.c_str());
@@ -42,7 +43,9 @@ asio::awaitable<void> send_many(run& r) {
     if (--r.working == 0) r.sender.close();
 }
 
-double seconds_of(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; }
+double seconds_of(const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+}
 
 }  // namespace
 
@@ -81,7 +84,8 @@ int main(int argc, char** argv) {
     const double user = (seconds_of(after.ru_utime) - seconds_of(before.ru_utime)) * 1e6 / count;
     const double kernel = (seconds_of(after.ru_stime) - seconds_of(before.ru_stime)) * 1e6 / count;
     const auto totals = sender->connection_totals();
-    std::printf("%d requests, %d failed, %.0f/s, CPU %.2f us user + %.2f us kernel = %.2f us per request; connections opened %llu, reused %llu\n", count, all.failed, count / elapsed, user,
-                kernel, user + kernel, static_cast<unsigned long long>(totals.opened), static_cast<unsigned long long>(totals.reused));
+    std::printf("%d requests, %d failed, %.0f/s, CPU %.2f us user + %.2f us kernel = %.2f us per request; connections opened %llu, reused %llu\n", count,
+                all.failed, count / elapsed, user, kernel, user + kernel, static_cast<unsigned long long>(totals.opened),
+                static_cast<unsigned long long>(totals.reused));
     return all.failed == 0 ? 0 : 1;
 }

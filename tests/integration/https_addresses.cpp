@@ -12,7 +12,9 @@ using namespace outboxd::testkit;
 
 namespace {
 
-wire::ip_address ip(const char* text) { return *wire::parse_ip(text); }
+wire::ip_address ip(const char* text) {
+    return *wire::parse_ip(text);
+}
 
 https::sender_options names(std::vector<const char*> addresses) {
     auto options = open_options();
@@ -54,9 +56,21 @@ TEST_CASE("addresses that are not public are refused before anything is sent, wi
         const char* reason;
     };
     const std::vector<row> rows = {
-        {"127.0.0.1", "loopback"},         {"[::1]", "loopback"},        {"[::ffff:127.0.0.1]", "loopback"}, {"[::ffff:7f00:1]", "loopback"}, {"[64:ff9b::7f00:1]", "loopback"},
-        {"[0:0:0:0:0:ffff:a9fe:a9fe]", "metadata"}, {"[2002:7f00:1::]", ""},      {"[::127.0.0.1]", ""},            {"[fd00::1]", "unique-local"},   {"[fe81::1]", "link-local"},
-        {"[::]", "unspecified"},           {"0.0.0.0", "unspecified"},   {"100.64.0.1", "cgnat"},            {"169.254.169.254", "metadata"}, {"localhost", ""},
+        {"127.0.0.1", "loopback"},
+        {"[::1]", "loopback"},
+        {"[::ffff:127.0.0.1]", "loopback"},
+        {"[::ffff:7f00:1]", "loopback"},
+        {"[64:ff9b::7f00:1]", "loopback"},
+        {"[0:0:0:0:0:ffff:a9fe:a9fe]", "metadata"},
+        {"[2002:7f00:1::]", ""},
+        {"[::127.0.0.1]", ""},
+        {"[fd00::1]", "unique-local"},
+        {"[fe81::1]", "link-local"},
+        {"[::]", "unspecified"},
+        {"0.0.0.0", "unspecified"},
+        {"100.64.0.1", "cgnat"},
+        {"169.254.169.254", "metadata"},
+        {"localhost", ""},
         {"LOCALHOST.", ""},
     };
     for (const row& one : rows) {
@@ -73,7 +87,8 @@ TEST_CASE("addresses that are not public are refused before anything is sent, wi
 }
 
 TEST_CASE("one bad address among several fails the attempt, and the address is not told (B40)") {
-    for (const auto& addresses : std::vector<std::vector<const char*>>{{"93.184.216.34", "10.1.2.3"}, {"10.1.2.3"}, {"2606:2800:220:1::1", "::ffff:10.1.2.3"}}) {
+    for (const auto& addresses :
+         std::vector<std::vector<const char*>>{{"93.184.216.34", "10.1.2.3"}, {"10.1.2.3"}, {"2606:2800:220:1::1", "::ffff:10.1.2.3"}}) {
         https_bench bench(names(addresses));
         auto route = std::make_shared<ports::route>(*https_bench::route("https://mixed.example.test/"));
         route->trusted = false;
@@ -129,7 +144,9 @@ TEST_CASE("a first address that swallows or refuses connections costs a moment, 
     const std::vector<row> rows = {
         {"first drops", {"::1", "127.0.0.1"}, 4},
         {"first refuses", {"127.0.0.2", "127.0.0.1"}, 4},
-        {"ten refuse and one lives", {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.0.9", "127.0.0.10", "127.0.0.11", "127.0.0.1"}, 4},
+        {"ten refuse and one lives",
+         {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8", "127.0.0.9", "127.0.0.10", "127.0.0.11", "127.0.0.1"},
+         4},
         {"one drops, one refuses, one lives", {"::1", "127.0.0.2", "127.0.0.1"}, 4},
     };
     for (const row& one : rows) {

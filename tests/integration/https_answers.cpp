@@ -31,24 +31,33 @@ const std::vector<answer_case>& cases() {
         {"status 999", "HTTP/1.1 999 Strange\r\nContent-Length: 0\r\n\r\n", then::hold, true, 999, error_class::none, "", true},
         {"folded header line", "HTTP/1.1 200 OK\r\nX-A: b\r\n c\r\nContent-Length: 0\r\n\r\n", then::hold, true, 200, error_class::none, "", true},
         {"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", then::hold, true, 200, error_class::none, "", true},
-        {"chunked with extension and trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nX-T: 1\r\n\r\n", then::hold, true, 200, error_class::none, "",
-         true},
+        {"chunked with extension and trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\nX-T: 1\r\n\r\n", then::hold, true, 200,
+         error_class::none, "", true},
         {"ended by the close", "HTTP/1.1 200 OK\r\n\r\nok", then::close, true, 200, error_class::none, "", false},
         {"HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", then::hold, true, 200, error_class::none, "", false},
-        {"HTTP/1.0 with keep-alive", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", then::hold, true, 200, error_class::none, "", true},
+        {"HTTP/1.0 with keep-alive", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok", then::hold, true, 200, error_class::none, "",
+         true},
         {"Connection: close", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", then::hold, true, 200, error_class::none, "", false},
         {"redirect", "HTTP/1.1 302 Found\r\nLocation: http://elsewhere.test/\r\nContent-Length: 0\r\n\r\n", then::hold, true, 302, error_class::none, "", true},
         // B25: the header counts, the body that breaks off is noted.
-        {"body shorter than its length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello", then::close, true, 200, error_class::none, "incomplete response", false},
-        {"body reset in the middle", "HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhello", then::reset, true, 500, error_class::none, "incomplete response", false},
-        {"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", then::close, true, 200, error_class::none, "incomplete response", false},
+        {"body shorter than its length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello", then::close, true, 200, error_class::none,
+         "incomplete response", false},
+        {"body reset in the middle", "HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nhello", then::reset, true, 500, error_class::none, "incomplete response",
+         false},
+        {"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", then::close, true, 200, error_class::none, "incomplete response",
+         false},
         {"bad chunk size", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nok\r\n", then::hold, true, 200, error_class::none, "malformed", false},
         {"more bytes than the length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello+++", then::hold, true, 200, error_class::none, "", false},
-        {"a second answer unasked", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", then::hold, true, 200, error_class::none, "", false},
-        {"two lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", then::hold, false, 0, error_class::protocol, "malformed", false},
-        {"two lengths that agree", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", then::hold, true, 200, error_class::none, "", true},
-        {"length and chunked", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", then::hold, false, 0, error_class::protocol, "malformed", false},
-        {"chunked and length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", then::hold, false, 0, error_class::protocol, "malformed", false},
+        {"a second answer unasked", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", then::hold, true, 200,
+         error_class::none, "", false},
+        {"two lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", then::hold, false, 0, error_class::protocol,
+         "malformed", false},
+        {"two lengths that agree", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello", then::hold, true, 200, error_class::none, "",
+         true},
+        {"length and chunked", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", then::hold, false, 0,
+         error_class::protocol, "malformed", false},
+        {"chunked and length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", then::hold, false, 0,
+         error_class::protocol, "malformed", false},
         {"length is no number", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", then::hold, false, 0, error_class::protocol, "malformed", false},
         {"not HTTP", "SSH-2.0-OpenSSH_9.2\r\n", then::hold, false, 0, error_class::protocol, "malformed", false},
         {"HTTP/2 preface of an answer", "HTTP/2 200\r\n\r\n", then::hold, false, 0, error_class::protocol, "malformed", false},
@@ -59,21 +68,36 @@ const std::vector<answer_case>& cases() {
         {"reset", "", then::reset, false, 0, error_class::connect, "reset", false},
         // B26: interim answers.
         {"100 then 500", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", then::hold, true, 500, error_class::none, "", true},
-        {"103 with a header, then 200", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 9\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", then::hold, true, 200,
-         error_class::none, "", true},
+        {"103 with a header, then 200", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 9\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+         then::hold, true, 200, error_class::none, "", true},
         {"101", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", then::hold, false, 0, error_class::protocol, "101", false},
-        {"endless 100", [] { std::string s; for (int i = 0; i < 100; ++i) s += "HTTP/1.1 100 Continue\r\n\r\n"; return s; }(), then::hold, false, 0, error_class::protocol,
-         "interim", false},
+        {"endless 100",
+         [] {
+             std::string s;
+             for (int i = 0; i < 100; ++i) s += "HTTP/1.1 100 Continue\r\n\r\n";
+             return s;
+         }(),
+         then::hold, false, 0, error_class::protocol, "interim", false},
         // B29: large answers.
-        {"header of 20 KB in one line", "HTTP/1.1 200 OK\r\nX-Big: " + std::string(20'000, 'a') + "\r\nContent-Length: 0\r\n\r\n", then::hold, false, 0, error_class::protocol,
-         "larger than 16 KiB", false},
-        {"header of 20 KB in many lines",
-         "HTTP/1.1 200 OK\r\n" + [] { std::string s; for (int i = 0; i < 1000; ++i) s += "X-Many: 0123456789\r\n"; return s; }() + "Content-Length: 0\r\n\r\n", then::hold, false, 0,
+        {"header of 20 KB in one line", "HTTP/1.1 200 OK\r\nX-Big: " + std::string(20'000, 'a') + "\r\nContent-Length: 0\r\n\r\n", then::hold, false, 0,
          error_class::protocol, "larger than 16 KiB", false},
-        {"header of 15 KB", "HTTP/1.1 200 OK\r\nX-Big: " + std::string(15'000, 'a') + "\r\nContent-Length: 0\r\n\r\n", then::hold, true, 200, error_class::none, "", true},
-        {"body of 9 MB", "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(big.size()) + "\r\n\r\n" + big, then::hold, true, 200, error_class::none, "", false},
-        {"error with a body of 9 MB", "HTTP/1.1 500 Oops\r\nContent-Length: " + std::to_string(big.size()) + "\r\n\r\n" + big, then::hold, true, 500, error_class::none, "", false},
-        {"chunk line without end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;" + std::string(200'000, 'a'), then::hold, true, 200, error_class::none, "", false},
+        {"header of 20 KB in many lines",
+         "HTTP/1.1 200 OK\r\n" +
+             [] {
+                 std::string s;
+                 for (int i = 0; i < 1000; ++i) s += "X-Many: 0123456789\r\n";
+                 return s;
+             }() +
+             "Content-Length: 0\r\n\r\n",
+         then::hold, false, 0, error_class::protocol, "larger than 16 KiB", false},
+        {"header of 15 KB", "HTTP/1.1 200 OK\r\nX-Big: " + std::string(15'000, 'a') + "\r\nContent-Length: 0\r\n\r\n", then::hold, true, 200, error_class::none,
+         "", true},
+        {"body of 9 MB", "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(big.size()) + "\r\n\r\n" + big, then::hold, true, 200, error_class::none, "",
+         false},
+        {"error with a body of 9 MB", "HTTP/1.1 500 Oops\r\nContent-Length: " + std::to_string(big.size()) + "\r\n\r\n" + big, then::hold, true, 500,
+         error_class::none, "", false},
+        {"chunk line without end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;" + std::string(200'000, 'a'), then::hold, true, 200,
+         error_class::none, "", false},
     };
     return rows;
 }

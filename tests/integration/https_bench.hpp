@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 using lifecycle::error_class;
 
 inline std::string head_of(const wire::url& address, std::size_t body, std::string_view extra = "") {
-    return "POST " + address.target + " HTTP/1.1\r\nHost: " + address.authority + "\r\nContent-Length: " + std::to_string(body) + "\r\n" + std::string(extra) + "\r\n";
+    return "POST " + address.target + " HTTP/1.1\r\nHost: " + address.authority + "\r\nContent-Length: " + std::to_string(body) + "\r\n" + std::string(extra) +
+           "\r\n";
 }
 
 inline https::sender_options open_options() {
@@ -70,7 +71,8 @@ public:
         REQUIRE(open == 0);
         REQUIRE_FALSE(thrown);
     }
-    ports::send_reply send(std::shared_ptr<const ports::route> where, std::string body = "{}", std::chrono::milliseconds timeout = 10s, std::string_view extra = "") {
+    ports::send_reply send(std::shared_ptr<const ports::route> where, std::string body = "{}", std::chrono::milliseconds timeout = 10s,
+                           std::string_view extra = "") {
         begin(std::move(where), std::move(body), timeout, extra);
         run_until_replies();
         return replies.back();
@@ -105,6 +107,8 @@ public:
     bool thrown{false};
 };
 
-inline double seconds_since(std::chrono::steady_clock::time_point begun) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); }
+inline double seconds_since(std::chrono::steady_clock::time_point begun) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
 
 }  // namespace outboxd::testkit

@@ -21,7 +21,9 @@ std::shared_ptr<ports::route> through(const std::string& url, const std::string&
     return route;
 }
 
-std::string proxy_url(const raw_receiver& proxy, const std::string& login = "") { return "http://" + login + "127.0.0.1:" + std::to_string(proxy.port()); }
+std::string proxy_url(const raw_receiver& proxy, const std::string& login = "") {
+    return "http://" + login + "127.0.0.1:" + std::to_string(proxy.port());
+}
 
 // Both directions between the tunnel and a port of this host, until one side ends.
 void pipe_to(raw_connection& c, int port) {
@@ -109,7 +111,8 @@ TEST_CASE("faults of the proxy are class proxy, faults of the receiver behind it
     const std::vector<row> rows = {
         {"credentials refused", "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", error_class::proxy, "refuses the credentials (407)"},
         {"forbidden", "HTTP/1.1 403 Forbidden\r\nContent-Length: 3\r\n\r\nno!", error_class::proxy, "answered 403 to CONNECT far.example.test:443"},
-        {"receiver not reached", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", error_class::connect, "could not reach far.example.test:443 (503)"},
+        {"receiver not reached", "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", error_class::connect,
+         "could not reach far.example.test:443 (503)"},
         {"gateway timeout", "HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 0\r\n\r\n", error_class::connect, "could not reach"},
         {"nonsense", "hello\r\n\r\n", error_class::proxy, "no valid answer"},
         {"closed", "", error_class::proxy, "no valid answer"},
@@ -186,8 +189,8 @@ TEST_CASE("no_proxy goes past the proxy") {
         const char* host;
         bool past;
     };
-    for (const row one : {row{"127.0.0.0/8", "127.0.0.1", true}, row{"127.0.0.1", "127.0.0.1", true}, row{"localhost", "localhost", true}, row{"10.0.0.0/8", "127.0.0.1", false},
-                          row{"*", "localhost", true}, row{"localhost:1", "localhost", false}}) {
+    for (const row one : {row{"127.0.0.0/8", "127.0.0.1", true}, row{"127.0.0.1", "127.0.0.1", true}, row{"localhost", "localhost", true},
+                          row{"10.0.0.0/8", "127.0.0.1", false}, row{"*", "localhost", true}, row{"localhost:1", "localhost", false}}) {
         auto options = open_options();
         options.no_proxy = {one.entry};
         https_bench bench(options);

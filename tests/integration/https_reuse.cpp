@@ -121,7 +121,8 @@ TEST_CASE("idle connections end after the idle time, and sooner when the receive
         const char* field;
         std::size_t kept;
     };
-    for (const row one : {row{"Keep-Alive: timeout=1\r\n", 0}, row{"Keep-Alive: timeout=0\r\n", 0}, row{"Keep-Alive: timeout=5, max=100\r\n", 1}, row{"Keep-Alive: nonsense\r\n", 1}}) {
+    for (const row one : {row{"Keep-Alive: timeout=1\r\n", 0}, row{"Keep-Alive: timeout=0\r\n", 0}, row{"Keep-Alive: timeout=5, max=100\r\n", 1},
+                          row{"Keep-Alive: nonsense\r\n", 1}}) {
         raw_receiver hinting([one](raw_connection& c) {
             while (c.read_request()) c.answer(200, "", one.field);
         });
