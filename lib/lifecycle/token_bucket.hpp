@@ -35,7 +35,8 @@ public:
         if (!limited()) return now;
         refill(now);
         if (tokens_ >= 1.0 - 1e-9) return now;
-        return now + std::chrono::duration_cast<base::boot_clock::duration>(std::chrono::duration<double>((1.0 - tokens_) / per_second_));
+        // Rounded up: a moment that is a fraction of a nanosecond too early would be asked for again and again.
+        return now + std::chrono::ceil<base::boot_clock::duration>(std::chrono::duration<double>((1.0 - tokens_) / per_second_));
     }
     // Tokens that will have come by `horizon` from now: how many rows are worth claiming.
     [[nodiscard]] int within(base::boot_time now, base::milliseconds horizon) noexcept {

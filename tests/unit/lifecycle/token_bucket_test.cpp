@@ -81,3 +81,20 @@ TEST_CASE("shares of one rate add up to it when relays come and go") {
     CHECK(taken >= static_cast<int>(rate * 30 * 0.95));
     CHECK(taken <= static_cast<int>(rate * 30 * 1.05));
 }
+
+TEST_CASE("at the moment that a bucket names a token is there") {
+    for (const double rate : {0.3, 3.0, 5.0, 7.0, 1000.0 / 3, 1e6}) {
+        token_bucket bucket;
+        bucket.configure(rate, 1.0, start);
+        auto now = start;
+        for (int i = 0; i < 2000; ++i) {
+            now += std::chrono::nanoseconds{(i * 7919) % 1'000'003};
+            while (bucket.try_take(now)) {
+            }
+            const auto next = bucket.next(now);
+            REQUIRE(next > now);
+            now = next;
+            REQUIRE(bucket.try_take(now));
+        }
+    }
+}
