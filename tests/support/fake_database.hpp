@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ports/delivery_store.hpp"
@@ -144,8 +146,6 @@ public:
     [[nodiscard]] std::string status_of(std::int64_t event) const;
     [[nodiscard]] base::wall_time now() const { return now_(); }
     [[nodiscard]] bool visible(const fake_delivery& d) const { return !open_.contains(d.transaction) || broken.uncommitted_seen; }
-    /// A claim by a relay with room would take it now.
-    [[nodiscard]] bool claimable(const fake_delivery& d, base::wall_time now) const;
     [[nodiscard]] bool has_lease(std::int64_t relay) const;
 
     // Told of what happens inside: a row that is about to be claimed by `relay`, and each line of history before the row changes.
@@ -162,6 +162,8 @@ public:
     std::map<std::string, fake_circuit> circuits;
 
 private:
+    [[nodiscard]] bool ready(const fake_delivery& d, base::wall_time now) const;
+    [[nodiscard]] std::map<std::pair<std::string_view, std::string_view>, std::int64_t> heads_of_keys() const;
     [[nodiscard]] std::map<std::string, std::vector<fake_delivery*>> claimable_by_lane(base::wall_time now);
     void fan_out(std::int64_t event, const fake_event& e, std::uint64_t transaction);
     [[nodiscard]] std::vector<std::string> matches(const fake_event& e) const;

@@ -47,7 +47,7 @@ std::string relay_watch::report() const {
 }
 
 void relay_watch::committed(std::int64_t event, const fake_event& e, std::set<std::string> lanes) {
-    sources_[event] = source{"event-" + std::to_string(event), e.body, std::move(lanes), e.max_attempts};
+    sources_[event] = source{"event-" + std::to_string(event), e.body, std::move(lanes), e.max_attempts, database_.now()};
 }
 
 void relay_watch::server_clock_moved() {
@@ -254,13 +254,12 @@ void relay_watch::send_ends(int, const sent_request& r, const ports::send_reply&
 
 void relay_watch::check_all_ended(base::wall_time before) {
     for (const auto& [event, s] : sources_) {
-        const auto e = database_.events.find(event);
-        if (e != database_.events.end() && e->second.created_at > before) continue;
-        for (const auto& lane : s.lanes) check_one_ended({event, lane}, s, before);
+        if (s.committed_at > before) continue;
+        for (const auto& lane : s.lanes) check_one_ended({event, lane}, before);
     }
 }
 
-void relay_watch::check_one_ended(const target& t, const source&, base::wall_time before) {
+void relay_watch::check_one_ended(const target& t, base::wall_time before) {
     const auto f = fates_.find(t);
     if (f != fates_.end() && !f->second.outcome.empty()) return;
     const std::string name = name_of(t.first, t.second);

@@ -65,7 +65,6 @@ private:
         std::int64_t delivery{0};
         int good_answers{0};
         int counted{0};
-        bool wide{false};
         std::string outcome;       // the final one
         std::int64_t ended_by{0};  // relay
         base::boot_time on_wire_until{};
@@ -76,6 +75,7 @@ private:
         std::string body;
         std::set<std::string> lanes;
         int max_attempts{0};
+        base::wall_time committed_at{};
     };
     struct process {
         std::int64_t relay{0};
@@ -94,7 +94,7 @@ private:
     void check_rights(int p, const target& t, const fate& f, const sent_request& r);
     void check_row(const target& t, const fake_delivery& row, const sent_request& r);
     void check_circuit(int p, const target& t);
-    void check_one_ended(const target& t, const source& s, base::wall_time before);
+    void check_one_ended(const target& t, base::wall_time before);
     [[nodiscard]] bool clock_excuses(base::boot_time since) const { return clock_moved_ && *clock_moved_ >= since; }
     [[nodiscard]] int limit_of(std::int64_t event) const;
 
