@@ -214,6 +214,14 @@ BEGIN
     SELECT m.*, NULL::jsonb FROM mine m ORDER BY m.due_at, m.id;
 END $$;
 
+-- An event that committed while claim() was at work. What calls claim() reads the events beside it, with a snapshot that is
+-- older than the one with which claim() found the deliveries: it falls back to this function, which is volatile and so
+-- looks with a new one. A row that is missing here as well was removed.
+CREATE FUNCTION @schema@.late_event(p_event bigint) RETURNS SETOF @schema@.event
+LANGUAGE sql VOLATILE STRICT ROWS 1 SET search_path = pg_catalog, @schema@, pg_temp AS $$
+    SELECT * FROM @schema@.event v WHERE v.id = p_event
+$$;
+
 -- Writes the results of attempts and returns the deliveries really changed; fewer than sent is a counted event. published
 -- is written whoever holds the row now, since the receiver has it; everything else only while this relay holds the claim.
 -- Rows go in order of id, so that two relays that settle the same rows do not deadlock.

@@ -259,6 +259,17 @@ asio::awaitable<base::result<notification>> connection::next_notification(base::
 }
 
 bool connection::is_open() const noexcept { return impl_->connected; }
+
+bool connection::still_open() noexcept {
+    // Twice: the first may read the server's farewell, only the second sees the end behind it.
+    for (int turn = 0; turn < 2 && impl_->connected; ++turn) {
+        const int ok = PQconsumeInput(impl_->conn);
+        impl_->keep_notifications();
+        if (ok == 0 || PQstatus(impl_->conn) == CONNECTION_BAD) impl_->close();
+    }
+    return impl_->connected;
+}
+
 void connection::close() noexcept { impl_->close(); }
 std::string connection::description() const { return impl_->description; }
 int connection::backend_pid() const noexcept { return impl_->connected ? PQbackendPID(impl_->conn) : 0; }

@@ -52,6 +52,8 @@ public:
     asio::awaitable<base::result<notification>> next_notification(base::milliseconds deadline);
 
     [[nodiscard]] bool is_open() const noexcept;
+    // As is_open(), but looks at the socket: false, and closed, when the server ended the session while it was idle. Nothing of ours was lost then.
+    [[nodiscard]] bool still_open() noexcept;
     // Says goodbye and closes; harmless when closed. A coroutine that waits on this connection ends with `cancelled`.
     void close() noexcept;
 

@@ -1,4 +1,4 @@
-// The inside of a connection: the libpq handle, its descriptor on the loop, and one timer. Private to the files of connection; everything here runs on the loop's thread.
+// The inside of a connection: the libpq handle, its descriptor on the loop, and its timers. Floor 4 (postgres), private to the files of connection; everything here runs on the loop's thread.
 #pragma once
 
 #include <libpq-fe.h>

@@ -14,8 +14,12 @@ std::optional<std::string> described(const query_result& r, int row, int column)
     return wire::describe_url(r.text(row, column));
 }
 
-int small(const query_result& r, int row, int column) { return static_cast<int>(r.integer(row, column)); }
-int small_or(const query_result& r, int row, int column, int otherwise) { return r.is_null(row, column) ? otherwise : small(r, row, column); }
+int small(const query_result& r, int row, int column) {
+    return static_cast<int>(r.integer(row, column));
+}
+int small_or(const query_result& r, int row, int column, int otherwise) {
+    return r.is_null(row, column) ? otherwise : small(r, row, column);
+}
 
 }  // namespace
 
@@ -196,6 +200,18 @@ ports::endpoint_view endpoint_from(const query_result& r, int row) {
     v.pending = count_at(r, row, 15, 1000);
     v.failed = count_at(r, row, 16, 1000);
     return v;
+}
+
+void put_moment(params& p, const ports::moment& t) {
+    if (t) {
+        p.int8(t->time_since_epoch().count());
+    } else {
+        p.null();
+    }
+}
+
+base::error not_found(std::string text) {
+    return base::make_error(base::errc::not_found, std::move(text));
 }
 
 std::vector<std::string> string_list(std::string_view json_array) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ports/operator_store.hpp"
+#include "postgres/params.hpp"
 #include "postgres/query_result.hpp"
 
 namespace outboxd::postgres {
@@ -17,5 +18,17 @@ namespace outboxd::postgres {
 [[nodiscard]] ports::attempt_view attempt_from(const query_result& r, int row);
 [[nodiscard]] ports::endpoint_view endpoint_from(const query_result& r, int row);
 [[nodiscard]] std::vector<std::string> string_list(std::string_view json_array);
+
+// Microseconds since 1970, or SQL NULL.
+void put_moment(params& p, const ports::moment& t);
+[[nodiscard]] base::error not_found(std::string text);
+
+template <class T, class F>
+std::vector<T> all_rows(const query_result& r, F from) {
+    std::vector<T> list;
+    list.reserve(static_cast<std::size_t>(r.rows()));
+    for (int row = 0; row < r.rows(); ++row) list.push_back(from(r, row));
+    return list;
+}
 
 }  // namespace outboxd::postgres

@@ -88,7 +88,8 @@ SELECT s.event, s.event_id, s.event_type, s.endpoint, s.url, s.delivery, s.statu
        d.lane, d.ordering_key, )sql" US("d.due_at") ", " US("d.expires_at") R"sql(, coalesce(d.blocks, false), d.fan_after IS NOT NULL,
        coalesce(d.status = 'unrouted' AND d.due_at = 'infinity', false),
        d.claimed_by, r.name, r.host, r.pid, coalesce(r.lease_until > clock_timestamp(), false), )sql" US("r.lease_until") R"sql(,
-       ep.name IS NOT NULL, coalesce(ep.paused, false), coalesce(ep.enabled, true), ep.disabled_reason, )sql" US("ep.disabled_at") R"sql(, ep.settings ->> 'rate_limit',
+       ep.name IS NOT NULL, coalesce(ep.paused, false), coalesce(ep.enabled, true), ep.disabled_reason, )sql" US(
+    "ep.disabled_at") R"sql(, ep.settings ->> 'rate_limit',
        c.state, c.last_error, )sql" US("c.open_until") R"sql(, front.event_id, front.status, before.n,
        (SELECT count(*) FROM @schema@.relay l WHERE l.lease_until > clock_timestamp()),
        EXISTS (SELECT FROM @schema@.relay l WHERE l.lease_until > clock_timestamp() AND jsonb_typeof(l.info -> 'rate_limited') = 'array'
@@ -107,13 +108,15 @@ WHERE s.event = $1
 ORDER BY s.endpoint NULLS FIRST, s.delivery
 LIMIT 10000)sql";
 
-#define EVENT_COLUMNS                                                                                                                                            \
+#define EVENT_COLUMNS \
     "e.id, e.event_id, e.event_type, e.content_type, e.tenant_id, e.endpoint, e.url, e.breaker_key, e.ordering_key, e.subject, e.source, e.traceparent, "        \
     "(SELECT string_agg(h, ' ' ORDER BY h) FROM jsonb_object_keys(CASE jsonb_typeof(e.headers) WHEN 'object' THEN e.headers ELSE '{}' END) h), " US("e.created_at") \
         ", " US("e.deliver_at") ", " US("e.expires_at") ", e.max_attempts, coalesce(octet_length(e.payload_bytes), octet_length(e.payload::text))"
 
-constexpr auto list_events = R"sql(
-SELECT )sql" EVENT_COLUMNS R"sql(, (SELECT string_agg(x.status || ' ' || x.n, ', ' ORDER BY x.status) FROM (SELECT s.status, count(*) AS n FROM @schema@.status s WHERE s.event = e.id GROUP BY 1) x)
+constexpr auto list_events =
+    R"sql(
+SELECT )sql" EVENT_COLUMNS
+    R"sql(, (SELECT string_agg(x.status || ' ' || x.n, ', ' ORDER BY x.status) FROM (SELECT s.status, count(*) AS n FROM @schema@.status s WHERE s.event = e.id GROUP BY 1) x)
 FROM (SELECT f.* FROM @schema@.event f
       WHERE ($1::bigint = 0 OR f.id < $1::bigint)
         AND ($2::text IS NULL OR $2::text = '*' OR f.event_type = $2::text OR (right($2::text, 2) = '.*' AND starts_with(f.event_type, left($2::text, -1))))
@@ -145,7 +148,8 @@ SELECT a.id, a.delivery, a.event, a.endpoint, a.attempt, a.outcome, a.http_statu
 FROM @schema@.attempt a WHERE a.event = $1 ORDER BY a.id LIMIT $2)sql";
 
 constexpr auto event_of_live_delivery = R"sql(SELECT d.event FROM @schema@.delivery d WHERE d.id = $1)sql";
-// History has no index by delivery (nothing hot asks for it), so this reads the table; it runs only when somebody asks for a finished delivery by its own number.
+// History has no index by delivery (nothing hot asks for it), so this reads the table; it runs only when somebody asks for a finished delivery by its own
+// number.
 constexpr auto event_of_finished_delivery = R"sql(SELECT a.event FROM @schema@.attempt a WHERE a.delivery = $1 LIMIT 1)sql";
 
 constexpr auto retry = R"sql(SELECT @schema@.retry($1::bigint))sql";
@@ -196,23 +200,27 @@ FROM @schema@.event e WHERE e.id = $1
 RETURNING event_id)sql";
 
 // What may hold a credential stays in the database: header values, a proxy's address, keys that name a secret.
-#define SAFE_SETTINGS                                                                                                                                                \
-    "(SELECT coalesce(jsonb_object_agg(k, CASE "                                                                                                                     \
-    "WHEN k = 'headers' AND jsonb_typeof(v) = 'object' THEN (SELECT coalesce(jsonb_object_agg(h, '(set)'::text), '{}') FROM jsonb_object_keys(v) h) "                 \
-    "WHEN k ~* '(headers|proxy|secret|token|password)' AND v NOT IN ('null', '\"\"') THEN '\"(set)\"' ELSE v END), '{}') "                                            \
+#define SAFE_SETTINGS                                                                                                                                 \
+    "(SELECT coalesce(jsonb_object_agg(k, CASE "                                                                                                      \
+    "WHEN k = 'headers' AND jsonb_typeof(v) = 'object' THEN (SELECT coalesce(jsonb_object_agg(h, '(set)'::text), '{}') FROM jsonb_object_keys(v) h) " \
+    "WHEN k ~* '(headers|proxy|secret|token|password)' AND v NOT IN ('null', '\"\"') THEN '\"(set)\"' ELSE v END), '{}') "                            \
     "FROM jsonb_each(CASE jsonb_typeof(p.settings) WHEN 'object' THEN p.settings ELSE '{}' END) AS s(k, v))"
-#define ENDPOINT_COLUMNS                                                                                                                                             \
-    "p.name, p.url, p.managed_by, " SAFE_SETTINGS "::text, p.disabled_reason, p.tenant_id, array_to_json(p.events)::text, p.enabled, p.paused, " US("p.disabled_at") ", " US( \
-        "p.created_at") ", " US("p.updated_at") ", " US("p.last_success_at") ", " US("p.failing_since") ", c.state, pending.n, failed.n"
-#define ENDPOINT_FROM                                                                                                                                                \
-    " FROM @schema@.endpoint p LEFT JOIN @schema@.circuit c ON c.lane = p.name "                                                                                     \
-    "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM @schema@.delivery d WHERE d.lane = p.name AND d.status = 'pending' AND d.ordering_key IS NULL LIMIT 1001) x) unkeyed " \
-    "CROSS JOIN LATERAL (SELECT unkeyed.n + count(*) AS n FROM (SELECT FROM @schema@.delivery d WHERE d.lane = p.name AND d.status = 'pending' AND d.ordering_key IS NOT NULL LIMIT 1001) x) pending " \
+#define ENDPOINT_COLUMNS                                                                                                                                \
+    "p.name, p.url, p.managed_by, " SAFE_SETTINGS                                                                                                       \
+    "::text, p.disabled_reason, p.tenant_id, array_to_json(p.events)::text, p.enabled, p.paused, " US("p.disabled_at") ", " US("p.created_at") ", " US( \
+        "p.updated_at") ", " US("p.last_success_at") ", " US("p.failing_since") ", c.state, pending.n, failed.n"
+#define ENDPOINT_FROM                                                                                                                                      \
+    " FROM @schema@.endpoint p LEFT JOIN @schema@.circuit c ON c.lane = p.name "                                                                           \
+    "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM @schema@.delivery d WHERE d.lane = p.name AND d.status = 'pending' AND d.ordering_key IS " \
+    "NULL LIMIT 1001) x) unkeyed "                                                                                                                         \
+    "CROSS JOIN LATERAL (SELECT unkeyed.n + count(*) AS n FROM (SELECT FROM @schema@.delivery d WHERE d.lane = p.name AND d.status = 'pending' AND "       \
+    "d.ordering_key IS NOT NULL LIMIT 1001) x) pending "                                                                                                   \
     "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM @schema@.delivery d WHERE d.lane = p.name AND d.status = 'failed' LIMIT 1001) x) failed "
 
 constexpr auto list_endpoints = "SELECT " ENDPOINT_COLUMNS ENDPOINT_FROM "ORDER BY p.name LIMIT 10000";
 constexpr auto show_endpoint = "SELECT " ENDPOINT_COLUMNS ENDPOINT_FROM "WHERE p.name = $1";
-constexpr auto secrets = "SELECT s.id, " US("s.created_at") ", " US("s.expires_at") " FROM @schema@.endpoint_secret s WHERE s.endpoint = $1 ORDER BY s.created_at DESC, s.id DESC LIMIT 100";
+constexpr auto secrets = "SELECT s.id, " US("s.created_at") ", " US(
+    "s.expires_at") " FROM @schema@.endpoint_secret s WHERE s.endpoint = $1 ORDER BY s.created_at DESC, s.id DESC LIMIT 100";
 constexpr auto endpoint_settings = R"sql(SELECT p.settings::text FROM @schema@.endpoint p WHERE p.name = $1)sql";
 
 constexpr auto add_endpoint = R"sql(
@@ -231,7 +239,8 @@ UPDATE @schema@.endpoint p SET enabled = $2, disabled_reason = CASE WHEN $2 THEN
        failing_since = CASE WHEN $2 THEN NULL ELSE p.failing_since END
 WHERE p.name = $1)sql";
 // An enabled endpoint has no reason but that of a pause from the file, which an operator's word replaces.
-constexpr auto set_paused = R"sql(UPDATE @schema@.endpoint p SET paused = $2, disabled_reason = CASE WHEN p.enabled THEN NULL ELSE p.disabled_reason END WHERE p.name = $1)sql";
+constexpr auto set_paused =
+    R"sql(UPDATE @schema@.endpoint p SET paused = $2, disabled_reason = CASE WHEN p.enabled THEN NULL ELSE p.disabled_reason END WHERE p.name = $1)sql";
 constexpr auto remove_endpoint = R"sql(SELECT r.cancelled, r.removed FROM @schema@.remove_endpoint($1::text) r)sql";
 
 // One statement: the UPDATE does not see the row that the INSERT makes.

@@ -1,4 +1,5 @@
-// The SQL behind the operator's commands and /api/v1, named. Floor 4 (postgres). Reads take no locks; writes go through functions of the schema, or touch single rows of endpoint and endpoint_secret.
+// The SQL behind the operator's commands and /api/v1, named. Floor 4 (postgres). Reads take no locks; writes go through functions of the schema, or touch
+// single rows of endpoint and endpoint_secret.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ struct operator_statements {
     std::string list_deliveries, attempts_of_event, event_of_live_delivery, event_of_finished_delivery;
     std::string retry, cancel, unblock;
     std::string replay_scan, replay_failed, replay, copy_event;
-    std::string list_endpoints, show_endpoint, secrets, endpoint_settings, add_endpoint, change_endpoint, set_enabled, set_paused, remove_endpoint, rotate_secret, endpoint_for_test, secrets_for_test;
+    std::string list_endpoints, show_endpoint, secrets, endpoint_settings, add_endpoint, change_endpoint, set_enabled, set_paused, remove_endpoint,
+        rotate_secret, endpoint_for_test, secrets_for_test;
     std::string purge;
 };
 

@@ -96,7 +96,9 @@ asio::awaitable<base::result<void>> session::connect(base::milliseconds deadline
 asio::awaitable<std::optional<base::error>> session::make_ready(time_point end) {
     for (;;) {
         if (aborted_) co_return aborted();
-        if (state_.phase() == session_phase::ready && connection_is_gone(connection_)) note(session_event::closed, std::nullopt);
+        if (state_.phase() == session_phase::ready && !connection_.still_open()) {
+            note(session_event::lost, base::make_error(base::errc::database_unreachable, "the server ended the idle session (" + connection_.description() + ")"));
+        }
         if (state_.phase() == session_phase::ready) co_return std::nullopt;
         if (state_.phase() == session_phase::backing_off) {
             pause_.expires_at(std::min(retry_at_, end));

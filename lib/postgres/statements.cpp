@@ -11,7 +11,8 @@ FROM @schema@.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 LEFT JOIN LATERAL (
     SELECT v.event_id, v.event_type, CASE WHEN c.size <= $14 THEN v.payload END AS payload, CASE WHEN c.size <= $14 THEN v.payload_bytes END AS payload_bytes,
            v.content_type, v.tenant_id, v.url, v.headers::text AS headers, v.subject, v.source, v.traceparent, v.tracestate, v.created_at
-    FROM @schema@.event v WHERE v.id = c.event LIMIT 1) e ON true)";
+    FROM (SELECT * FROM @schema@.event w WHERE w.id = c.event
+          UNION ALL SELECT * FROM @schema@.late_event(c.event)) v LIMIT 1) e ON true)";
 
 constexpr std::string_view load_endpoints_text = R"(
 SELECT e.name, e.url, e.tenant_id, e.enabled, e.paused, e.disabled_reason, e.settings::text, e.managed_by, s.secret,

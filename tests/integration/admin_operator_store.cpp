@@ -64,7 +64,8 @@ struct bench {
     }
     void sql(const std::string& text) { query(uri, text); }
     std::int64_t event(const std::string& type, const std::string& more = "", const std::string& values = "") {
-        return std::stoll(query_value(uri, "INSERT INTO outbox.event (event_type, payload" + more + ") VALUES ('" + type + "', '{\"n\": 1}'" + values + ") RETURNING id"));
+        return std::stoll(
+            query_value(uri, "INSERT INTO outbox.event (event_type, payload" + more + ") VALUES ('" + type + "', '{\"n\": 1}'" + values + ") RETURNING id"));
     }
     std::string why(std::int64_t id) {
         std::string text;
@@ -79,7 +80,9 @@ struct bench {
 
 TEST_CASE("why names the cause of each state as the database has it", "[admin][postgres]") {
     bench b;
-    b.sql("INSERT INTO outbox.endpoint (name, url, events) VALUES ('a', 'https://a.example/', '{a.*}'), ('p', 'https://p.example/', '{p}'), ('d', 'https://d.example/', '{d}'), ('c', 'https://c.example/', '{c}')");
+    b.sql(
+        "INSERT INTO outbox.endpoint (name, url, events) VALUES ('a', 'https://a.example/', '{a.*}'), ('p', 'https://p.example/', '{p}'), ('d', "
+        "'https://d.example/', '{d}'), ('c', 'https://c.example/', '{c}')");
     b.sql("UPDATE outbox.endpoint SET paused = true WHERE name = 'p'");
     b.sql("UPDATE outbox.endpoint SET enabled = false, disabled_reason = 'by operator', disabled_at = now() WHERE name = 'd'");
     b.sql("SELECT outbox.circuit_trip('c', 5, interval '1 min', interval '1 hour', 'HTTP 503')");
@@ -163,7 +166,9 @@ TEST_CASE("replaying makes one fresh delivery each time, and says why not [B49]"
     b.sql("INSERT INTO outbox.endpoint (name, url, events) VALUES ('a', 'https://a.example/', '{a}')");
     const auto id = b.event("a");
     const auto publish = [&] {
-        b.sql("WITH d AS (DELETE FROM outbox.delivery RETURNING *) INSERT INTO outbox.attempt (delivery, event, endpoint, attempt, outcome, started_at) SELECT id, event, endpoint, 1, 'published', now() FROM d");
+        b.sql(
+            "WITH d AS (DELETE FROM outbox.delivery RETURNING *) INSERT INTO outbox.attempt (delivery, event, endpoint, attempt, outcome, started_at) SELECT "
+            "id, event, endpoint, 1, 'published', now() FROM d");
     };
     publish();
     for (int again = 0; again < 2; ++again) {
@@ -190,13 +195,16 @@ TEST_CASE("a copy is a new event with the old one's bytes", "[admin][postgres]")
     const auto id = b.event("t", ", tenant_id, headers, expires_at", ", 'x', '{\"A\": \"b\"}', now() - interval '1 s'");
     const auto fresh = b.get(b.store.copy_event(id, std::nullopt));
     CHECK(query_value(b.uri, "SELECT count(*) FROM outbox.event a, outbox.event b WHERE a.id = " + std::to_string(id) + " AND b.event_id = '" + fresh +
-                                 "' AND a.payload::text = b.payload::text AND a.headers = b.headers AND a.tenant_id = b.tenant_id AND b.expires_at IS NULL AND a.event_id <> b.event_id") == "1");
+                                 "' AND a.payload::text = b.payload::text AND a.headers = b.headers AND a.tenant_id = b.tenant_id AND b.expires_at IS NULL AND "
+                                 "a.event_id <> b.event_id") == "1");
 }
 
 TEST_CASE("replay candidates come page by page, each once, whatever the page size", "[admin][postgres]") {
     bench b;
     b.sql("INSERT INTO outbox.endpoint (name, url, events) VALUES ('a', 'https://a.example/', '{a.*}'), ('b', 'https://b.example/', '{a.*}')");
-    b.sql("INSERT INTO outbox.event (event_type, payload, tenant_id) SELECT 'a.' || (i % 2), '{}', CASE WHEN i % 3 = 0 THEN 't' END FROM generate_series(1, 60) i");
+    b.sql(
+        "INSERT INTO outbox.event (event_type, payload, tenant_id) SELECT 'a.' || (i % 2), '{}', CASE WHEN i % 3 = 0 THEN 't' END FROM generate_series(1, 60) "
+        "i");
     b.sql("UPDATE outbox.delivery SET status = 'failed' WHERE endpoint = 'b' OR event <= 10");
     const auto all = [&](ports::replay_filter f, int scan) {
         std::size_t n = 0;
@@ -261,7 +269,8 @@ TEST_CASE("endpoints are made, changed, stopped and removed by hand", "[admin][p
     CHECK(b.ask(b.store.set_enabled("billing", false, "by operator")).has_value());
     CHECK(b.ask(b.store.set_paused("billing", true)).has_value());
     view = b.get(b.store.show_endpoint("billing"));
-    CHECK((view.url == "https://new.example:443/" && view.tenant_id == "t" && !view.enabled && view.paused && view.disabled_reason == "by operator" && view.disabled_at));
+    CHECK((view.url == "https://new.example:443/" && view.tenant_id == "t" && !view.enabled && view.paused && view.disabled_reason == "by operator" &&
+           view.disabled_at));
     CHECK(b.ask(b.store.set_enabled("billing", true, "")).has_value());
     view = b.get(b.store.show_endpoint("billing"));
     CHECK((view.enabled && view.disabled_reason.empty() && !view.disabled_at));
