@@ -18,7 +18,8 @@ bool is_set(const char* name) {
     return value != nullptr && *value != '\0';
 }
 
-// Variables with our prefix that neither we nor the file read, and that are nearly the one that we read. Others stay: container platforms set OUTBOXD_PORT and the like by themselves.
+// Variables with our prefix that neither we nor the file read, and that are nearly the one that we read. Others stay: container platforms set OUTBOXD_PORT and
+// the like by themselves.
 std::vector<config::problem> misspelt_variables(const std::set<std::string>& read) {
     std::vector<config::problem> problems;
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -44,7 +44,10 @@ std::optional<base::wall_time> arguments::moment(std::string_view name) const {
     }
     const bool plain_date = text->size() == 10 && text->find('T') == std::string::npos;
     const auto value = base::parse_rfc3339(plain_date ? *text + "T00:00:00Z" : *text);
-    if (!value) throw usage_error(std::string{name} + " wants a time such as 2026-11-30T08:00:00Z, a date such as 2026-11-30 (UTC), or a duration such as 2h (that long ago), not '" + *text + "'");
+    if (!value)
+        throw usage_error(std::string{name} +
+                          " wants a time such as 2026-11-30T08:00:00Z, a date such as 2026-11-30 (UTC), or a duration such as 2h (that long ago), not '" +
+                          *text + "'");
     return *value;
 }
 
@@ -66,8 +69,10 @@ std::optional<double> arguments::rate(std::string_view name) const {
 int exit_code_for(const base::error& e) noexcept {
     switch (e.code) {
         case base::errc::database_unreachable: return exit_unreachable;
-        // Wrong password (28xxx) or no such database (3D000): there is no session, so for a supervisor it is unreachable too. Missing rights on a table (42501) are not.
-        case base::errc::database_denied: return e.sqlstate.starts_with("28") || e.sqlstate.starts_with("3D") || e.sqlstate.empty() ? exit_unreachable : exit_failed;
+        // Wrong password (28xxx) or no such database (3D000): there is no session, so for a supervisor it is unreachable too. Missing rights on a table (42501)
+        // are not.
+        case base::errc::database_denied:
+            return e.sqlstate.starts_with("28") || e.sqlstate.starts_with("3D") || e.sqlstate.empty() ? exit_unreachable : exit_failed;
         case base::errc::bad_config: return exit_bad_config;
         default: return exit_failed;
     }

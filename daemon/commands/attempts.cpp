@@ -22,8 +22,9 @@ void print_attempts(const std::vector<ports::attempt_view>& attempts) {
     table t({"ATTEMPT", "DELIVERY", "ENDPOINT", "STARTED", "OUTCOME", "STATUS", "MS", "ERROR", "NEXT"});
     for (const auto& a : attempts) {
         const std::string error = a.error_class.empty() ? a.error : a.error_class + ": " + a.error;
-        t.row({std::to_string(a.attempt), std::to_string(a.delivery), a.endpoint.value_or(""), moment(a.started_at), a.outcome, a.http_status > 0 ? std::to_string(a.http_status) : "",
-               std::to_string(a.duration_ms), error, a.next_attempt_at ? moment(a.next_attempt_at) : ""});
+        t.row({std::to_string(a.attempt), std::to_string(a.delivery), a.endpoint.value_or(""), moment(a.started_at), a.outcome,
+               a.http_status > 0 ? std::to_string(a.http_status) : "", std::to_string(a.duration_ms), error,
+               a.next_attempt_at ? moment(a.next_attempt_at) : ""});
     }
     t.print();
 }
@@ -31,11 +32,14 @@ void print_attempts(const std::vector<ports::attempt_view>& attempts) {
 std::optional<std::string> status_word(const arguments& args) {
     auto word = args.get("--status");
     if (word && std::find(words().begin(), words().end(), *word) == words().end()) {
-        throw usage_error("--status wants " + joined(words(), ", ") + ", not '" + base_printable(*word) + "'" + config::suggestion(config::near_match(*word, words())));
+        throw usage_error("--status wants " + joined(words(), ", ") + ", not '" + base_printable(*word) + "'" +
+                          config::suggestion(config::near_match(*word, words())));
     }
     return word;
 }
 
-std::string status_words() { return joined(words(), ", "); }
+std::string status_words() {
+    return joined(words(), ", ");
+}
 
 }  // namespace outboxd::daemon

@@ -34,7 +34,8 @@ trial try_database(const config::config& settings) {
         const auto list = wait_for(loop, migrator.status());
         const auto missing = std::count_if(list.begin(), list.end(), [](const auto& m) { return !m.applied; });
         t.good = true;
-        t.text += missing == 0 ? ", schema " + settings.database.schema + " is current" : "; " + std::to_string(missing) + " migrations are not applied: run 'outboxd migrate'";
+        t.text += missing == 0 ? ", schema " + settings.database.schema + " is current"
+                               : "; " + std::to_string(missing) + " migrations are not applied: run 'outboxd migrate'";
     } catch (const base::failure& e) {
         t.text = e.why().text;
         t.code = exit_code_for(e.why());
@@ -124,11 +125,13 @@ int check(const arguments& args) {
     }
     print_problems(loaded.problems);
     for (const auto& t : trials) (t.good ? std::cout : std::cerr) << (t.good ? "" : "error: ") << t.what << ": " << base_printable(t.text) << '\n';
-    const std::string counted = std::to_string(errors) + (errors == 1 ? " error, " : " errors, ") + std::to_string(warnings) + (warnings == 1 ? " warning" : " warnings");
+    const std::string counted =
+        std::to_string(errors) + (errors == 1 ? " error, " : " errors, ") + std::to_string(warnings) + (warnings == 1 ? " warning" : " warnings");
     if (!loaded.value) {
         std::cerr << counted << '\n';
     } else {
-        std::cout << (path.empty() ? "no file; defaults" : path) << ": the configuration is valid, " << loaded.value->endpoints.size() << " endpoints, " << counted << '\n';
+        std::cout << (path.empty() ? "no file; defaults" : path) << ": the configuration is valid, " << loaded.value->endpoints.size() << " endpoints, "
+                  << counted << '\n';
         if (args.has("--connect") && code != exit_done) std::cerr << "something could not be reached\n";
     }
     return code;
@@ -140,7 +143,9 @@ std::vector<command> check_commands() {
     command c;
     c.name = "check";
     c.summary = "validates the configuration; --connect also tries what it names";
-    c.about = "Every problem is reported at once with file and line. Exit code 78 when the configuration is bad; with --connect 69 when the database cannot be reached, 1 when an endpoint cannot.";
+    c.about =
+        "Every problem is reported at once with file and line. Exit code 78 when the configuration is bad; with --connect 69 when the database cannot be "
+        "reached, 1 when an endpoint cannot.";
     c.flags = {{"--connect", "", "try the database, and DNS and TLS of every endpoint of the file, without sending anything"}};
     c.examples = {"outboxd check --config ./outboxd.yaml", "outboxd check --connect --json"};
     c.run = check;

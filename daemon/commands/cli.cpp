@@ -15,7 +15,9 @@
 namespace outboxd::daemon {
 namespace {
 
-std::string hint(const std::string& near) { return near.empty() ? std::string{} : "; did you mean '" + near + "'?"; }
+std::string hint(const std::string& near) {
+    return near.empty() ? std::string{} : "; did you mean '" + near + "'?";
+}
 
 // The command whose words begin the line, and how many words that took.
 struct found_command {
@@ -66,10 +68,13 @@ void refuse_unknown_flags(const std::vector<std::string>& words, const std::vect
         const auto equals = words[i].find('=');
         const std::string name = words[i].substr(0, equals);
         const auto known = std::find_if(flags.begin(), flags.end(), [&](const flag& f) { return f.name == name; });
-        if (known == flags.end() && name != "--help" && name != "-h") throw usage_error("unknown flag '" + base_printable(name) + "'" + hint(config::near_match(name, names)));
+        if (known == flags.end() && name != "--help" && name != "-h")
+            throw usage_error("unknown flag '" + base_printable(name) + "'" + hint(config::near_match(name, names)));
+        if (known != flags.end() && known->value.empty() && equals != std::string::npos) throw usage_error(name + " takes no value");
         if (known == flags.end() || known->value.empty() || equals != std::string::npos) continue;
         // A value that looks like a flag is a forgotten value; one that really begins with dashes is written --flag=VALUE.
-        if (i + 1 == words.size() || (words[i + 1].starts_with("--") && words[i + 1].size() > 2)) throw usage_error(name + " wants a value: " + name + " " + known->value);
+        if (i + 1 == words.size() || (words[i + 1].starts_with("--") && words[i + 1].size() > 2))
+            throw usage_error(name + " wants a value: " + name + " " + known->value);
         ++i;
     }
 }
@@ -135,7 +140,8 @@ int dispatch(const std::vector<std::string>& words) {
         line.emplace_back("--help");
     }
     const auto found = find_command(line);
-    const bool wants_help = std::any_of(line.begin(), std::find(line.begin(), line.end(), "--"), [](const std::string& w) { return w == "--help" || w == "-h"; });
+    const bool wants_help =
+        std::any_of(line.begin(), std::find(line.begin(), line.end(), "--"), [](const std::string& w) { return w == "--help" || w == "-h"; });
     if (found.it == nullptr) {
         if (wants_help && std::any_of(all_commands().begin(), all_commands().end(), [&](const command& c) { return c.name.starts_with(line[0] + " "); })) {
             std::cout << group_overview(line[0]);
@@ -180,8 +186,8 @@ int run_command_line(int argc, char** argv) {
 const std::vector<command>& all_commands() {
     static const std::vector<command> all = [] {
         std::vector<command> list;
-        for (auto* part : {run_commands, migrate_commands, check_commands, status_commands, why_commands, event_commands, delivery_commands, replay_commands, endpoint_commands,
-                           endpoint_change_commands, endpoint_test_commands, purge_commands, signature_commands, version_commands}) {
+        for (auto* part : {run_commands, migrate_commands, check_commands, status_commands, why_commands, event_commands, delivery_commands, replay_commands,
+                           endpoint_commands, endpoint_change_commands, endpoint_test_commands, purge_commands, signature_commands, version_commands}) {
             auto some = part();
             list.insert(list.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
         }

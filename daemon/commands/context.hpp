@@ -55,7 +55,9 @@ public:
     [[nodiscard]] boost::asio::io_context& loop() noexcept { return loop_; }
 
     template <class T>
-    T get(boost::asio::awaitable<base::result<T>> call) { return wait_for(loop_, std::move(call)); }
+    T get(boost::asio::awaitable<base::result<T>> call) {
+        return wait_for(loop_, std::move(call));
+    }
 
 private:
     config::config settings_;

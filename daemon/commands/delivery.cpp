@@ -16,7 +16,8 @@ namespace {
 std::int64_t delivery_number(const std::string& text) {
     std::int64_t id = 0;
     const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (fault != std::errc{} || end != text.data() + text.size() || id < 1) throw usage_error("a delivery is named by its number, not by '" + base_printable(text) + "'; 'outboxd delivery list' shows them");
+    if (fault != std::errc{} || end != text.data() + text.size() || id < 1)
+        throw usage_error("a delivery is named by its number, not by '" + base_printable(text) + "'; 'outboxd delivery list' shows them");
     return id;
 }
 
@@ -25,7 +26,8 @@ int list(const arguments& args) {
     filter.endpoint = args.get("--endpoint");
     filter.lane = args.get("--lane");
     filter.status = args.get("--status");
-    if (filter.status && filter.status != "pending" && filter.status != "failed" && filter.status != "unrouted") throw usage_error("--status wants pending, failed or unrouted: finished deliveries are found by 'outboxd event show'");
+    if (filter.status && filter.status != "pending" && filter.status != "failed" && filter.status != "unrouted")
+        throw usage_error("--status wants pending, failed or unrouted: finished deliveries are found by 'outboxd event show'");
     filter.event = args.get("--event");
     filter.after = args.number("--after", 0, 0, INT64_MAX);
     filter.limit = static_cast<int>(args.number("--limit", 50, 1, 10000));
@@ -37,7 +39,8 @@ int list(const arguments& args) {
     }
     table t({"ID", "EVENT ID", "TYPE", "ENDPOINT", "KEY", "STATUS", "ATTEMPTS", "DUE", "RELAY", "LAST ERROR"});
     for (const auto& d : rows) {
-        t.row({std::to_string(d.id), d.event_id, d.event_type, d.endpoint.value_or(d.lane), d.ordering_key.value_or(""), d.blocks ? d.status + " (blocks)" : d.status, std::to_string(d.attempts), moment(d.due_at),
+        t.row({std::to_string(d.id), d.event_id, d.event_type, d.endpoint.value_or(d.lane), d.ordering_key.value_or(""),
+               d.blocks ? d.status + " (blocks)" : d.status, std::to_string(d.attempts), moment(d.due_at),
                d.claimed_by == 0 ? "" : std::to_string(d.claimed_by), d.last_error});
     }
     t.print();
@@ -54,7 +57,9 @@ int show(const arguments& args) {
     std::erase_if(attempts, [&](const ports::attempt_view& a) { return a.delivery != id; });
     const auto found = std::find_if(facts.begin(), facts.end(), [&](const ports::delivery_facts& f) { return f.delivery == id; });
     const auto rate = default_rate_of(session.settings());
-    if (found == facts.end()) throw base::failure(base::make_error(base::errc::not_found, "delivery " + std::to_string(id) + " was followed by another one of event " + std::to_string(event) + "; see 'outboxd event show'"));
+    if (found == facts.end())
+        throw base::failure(base::make_error(base::errc::not_found, "delivery " + std::to_string(id) + " was followed by another one of event " +
+                                                                        std::to_string(event) + "; see 'outboxd event show'"));
     if (args.json()) {
         print_json(admin::to_json(*found, attempts, rate));
         return exit_done;
@@ -98,9 +103,15 @@ int by_hand(const arguments& args, one_call call, const char* done_word) {
     return all ? exit_done : exit_failed;
 }
 
-int retry(const arguments& args) { return by_hand(args, &ports::operator_store::retry, "due now"); }
-int cancel(const arguments& args) { return by_hand(args, &ports::operator_store::cancel, "cancelled"); }
-int unblock(const arguments& args) { return by_hand(args, &ports::operator_store::unblock, "its ordering key goes on"); }
+int retry(const arguments& args) {
+    return by_hand(args, &ports::operator_store::retry, "due now");
+}
+int cancel(const arguments& args) {
+    return by_hand(args, &ports::operator_store::cancel, "cancelled");
+}
+int unblock(const arguments& args) {
+    return by_hand(args, &ports::operator_store::unblock, "its ordering key goes on");
+}
 
 }  // namespace
 

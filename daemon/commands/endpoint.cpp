@@ -25,7 +25,8 @@ int list(const arguments& args) {
     }
     table t({"NAME", "STATE", "URL", "EVENTS", "TENANT", "PENDING", "FAILED", "MANAGED BY"});
     for (const auto& e : endpoints) {
-        t.row({e.name, state_of(e), e.url, joined(e.events, ","), e.tenant_id.value_or(""), count_text(e.pending.n, e.pending.at_least), count_text(e.failed.n, e.failed.at_least), e.managed_by});
+        t.row({e.name, state_of(e), e.url, joined(e.events, ","), e.tenant_id.value_or(""), count_text(e.pending.n, e.pending.at_least),
+               count_text(e.failed.n, e.failed.at_least), e.managed_by});
     }
     t.print();
     return exit_done;
@@ -55,7 +56,9 @@ int show(const arguments& args) {
     s.line("updated", moment(e.updated_at));
     s.line("secrets", e.secrets.empty() ? "none: requests are not signed" : std::to_string(e.secrets.size()));
     s.print();
-    for (const auto& secret : e.secrets) std::cout << "  secret " << secret.id << ", made " << moment(secret.created_at) << (secret.expires_at ? ", signs until " + moment(secret.expires_at) : "") << '\n';
+    for (const auto& secret : e.secrets)
+        std::cout << "  secret " << secret.id << ", made " << moment(secret.created_at)
+                  << (secret.expires_at ? ", signs until " + moment(secret.expires_at) : "") << '\n';
     return exit_done;
 }
 
@@ -74,7 +77,8 @@ int changed(const arguments& args, std::string_view state) {
 // What the file disables or pauses is so again after the next start or reload; what an operator stops stays stopped.
 void warn_if_from_file(operator_session& session, const std::string& name, const char* key) {
     if (session.get(session.store().show_endpoint(name)).managed_by != "config") return;
-    std::cerr << "note: endpoint " << base_printable(name) << " comes from the configuration file; when the file says '" << key << "', that holds again at the next start or reload\n";
+    std::cerr << "note: endpoint " << base_printable(name) << " comes from the configuration file; when the file says '" << key
+              << "', that holds again at the next start or reload\n";
 }
 
 int enable(const arguments& args) {
@@ -110,7 +114,9 @@ int remove(const arguments& args) {
     operator_session session(args);
     const auto before = session.get(session.store().show_endpoint(name));
     if (before.managed_by == "config") {
-        throw base::failure(base::make_error(base::errc::refused, "endpoint '" + name + "' comes from the configuration file; take it out there and run 'outboxd migrate' or reload, then remove it"));
+        throw base::failure(base::make_error(
+            base::errc::refused,
+            "endpoint '" + name + "' comes from the configuration file; take it out there and run 'outboxd migrate' or reload, then remove it"));
     }
     const auto give_up = std::chrono::steady_clock::now() + patience;
     std::int64_t cancelled = 0;
@@ -122,7 +128,9 @@ int remove(const arguments& args) {
         if (step.gone) break;
         if (step.cancelled > 0) continue;
         if (std::chrono::steady_clock::now() >= give_up) {
-            throw base::failure(base::make_error(base::errc::refused, "endpoint '" + name + "' still has deliveries claimed by a relay; it is disabled and matches nothing any more, run the command again later"));
+            throw base::failure(base::make_error(
+                base::errc::refused,
+                "endpoint '" + name + "' still has deliveries claimed by a relay; it is disabled and matches nothing any more, run the command again later"));
         }
         std::this_thread::sleep_for(std::chrono::milliseconds{200});
     }

@@ -12,7 +12,9 @@
 namespace outboxd::daemon {
 namespace {
 
-[[noreturn]] void invalid(std::string text) { throw base::failure(base::make_error(base::errc::invalid_input, std::move(text))); }
+[[noreturn]] void invalid(std::string text) {
+    throw base::failure(base::make_error(base::errc::invalid_input, std::move(text)));
+}
 
 std::vector<std::string> patterns_of(const arguments& args) {
     std::vector<std::string> patterns;
@@ -22,7 +24,8 @@ std::vector<std::string> patterns_of(const arguments& args) {
             const std::string pattern{rest.substr(0, comma)};
             rest.remove_prefix(comma == rest.npos ? rest.size() : comma + 1);
             const auto star = pattern.find('*');
-            const bool fits = !pattern.empty() && pattern.size() <= 255 && (star == std::string::npos || pattern == "*" || (star == pattern.size() - 1 && pattern.ends_with(".*")));
+            const bool fits = !pattern.empty() && pattern.size() <= 255 &&
+                              (star == std::string::npos || pattern == "*" || (star == pattern.size() - 1 && pattern.ends_with(".*")));
             if (!fits) invalid("--events wants event types, 'prefix.*' or '*', with commas between, not '" + base_printable(pattern) + "'");
             patterns.push_back(pattern);
         }
@@ -31,13 +34,15 @@ std::vector<std::string> patterns_of(const arguments& args) {
     return patterns;
 }
 
-// The address is checked as the relay will: what it would refuse for good is refused here; what the address policy would block is only warned of, since the policy may change.
+// The address is checked as the relay will: what it would refuse for good is refused here; what the address policy would block is only warned of, since the
+// policy may change.
 void check_address(const std::string& text, const config::config& settings) {
     const auto url = wire::parse_url(text);
     if (!url) throw base::failure(url.error());
     if (const auto scheme = wire::check_scheme(*url, settings.egress.policy.allow_http); !scheme) throw base::failure(scheme.error());
     const auto address = wire::parse_ip(url->host);
-    const auto decision = address ? wire::decide_address(settings.egress.policy, url->host, *address, url->port, false) : wire::decide_host(settings.egress.policy, url->host, url->port, false);
+    const auto decision = address ? wire::decide_address(settings.egress.policy, url->host, *address, url->port, false)
+                                  : wire::decide_host(settings.egress.policy, url->host, url->port, false);
     if (!decision.allowed) std::cerr << "warning: deliveries to " << url->host << " will be blocked (" << decision.reason << "); egress.allow permits it\n";
 }
 
@@ -51,7 +56,8 @@ config::endpoint_settings check_settings(const config::config& settings, const s
 std::string merged_settings(std::string json, const std::vector<std::string>& pairs) {
     for (const auto& pair : pairs) {
         const auto equals = pair.find('=');
-        if (equals == std::string::npos || equals == 0) throw usage_error("a setting is written key=value, not '" + base_printable(pair.substr(0, equals)) + "'");
+        if (equals == std::string::npos || equals == 0)
+            throw usage_error("a setting is written key=value, not '" + base_printable(pair.substr(0, equals)) + "'");
         auto merged = config::merge_setting(json, pair.substr(0, equals), pair.substr(equals + 1));
         if (!merged) throw base::failure(merged.error());
         json = std::move(*merged);
@@ -69,9 +75,11 @@ chosen_secret secret_of(const arguments& args, wire::signing_scheme scheme, bool
     if (file && args.has("--generate-secret")) throw usage_error("--secret-file and --generate-secret do not go together");
     const bool generate = args.has("--generate-secret") || (generate_by_default && !file);
     if (args.has("--secret-out") && !generate) throw usage_error("--secret-out goes with --generate-secret");
-    if (generate && args.json() && !args.has("--secret-out")) throw usage_error("--json never holds a secret: name a file for the generated one with --secret-out FILE");
+    if (generate && args.json() && !args.has("--secret-out"))
+        throw usage_error("--json never holds a secret: name a file for the generated one with --secret-out FILE");
     if (!file && !generate) return {};
-    const base::secret value = file ? read_secret_file(*file) : base::secret{scheme == wire::signing_scheme::adcp ? wire::generate_whsk() : wire::generate_whsec()};
+    const base::secret value =
+        file ? read_secret_file(*file) : base::secret{scheme == wire::signing_scheme::adcp ? wire::generate_whsk() : wire::generate_whsec()};
     if (const auto key = wire::make_signing_key(scheme, value); !key) throw base::failure(key.error());
     return {value, generate};
 }
@@ -109,7 +117,9 @@ int add(const arguments& args) {
     ports::new_endpoint what;
     what.name = args.operands.at(0);
     what.url = args.operands.at(1);
-    if (!good_name(what.name)) invalid("an endpoint's name is 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit; '" + base_printable(what.name) + "' is not");
+    if (!good_name(what.name))
+        invalid("an endpoint's name is 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit; '" +
+                base_printable(what.name) + "' is not");
     const auto settings = settings_of(args);
     check_address(what.url, settings);
     what.settings = merged_settings("{}", args.all("--set"));
@@ -125,7 +135,8 @@ int add(const arguments& args) {
     session.get(session.store().add_endpoint(what));
     if (!args.has("--secret-out")) hand_out(args, secret);
     print_done(args, what.name, "added");
-    if (!what.secret && effective.signing != wire::signing_scheme::none) std::cerr << "warning: it has no secret, so its requests are not signed; 'outboxd endpoint rotate-secret' gives it one\n";
+    if (!what.secret && effective.signing != wire::signing_scheme::none)
+        std::cerr << "warning: it has no secret, so its requests are not signed; 'outboxd endpoint rotate-secret' gives it one\n";
     return exit_done;
 }
 
@@ -151,7 +162,8 @@ int set(const arguments& args) {
     if (const auto patterns = patterns_of(args); !patterns.empty()) change.events = patterns;
     if (args.has("--tenant")) change.tenant_id = args.get("--tenant");
     if (args.has("--no-tenant")) change.tenant_id = std::optional<std::string>{};
-    if (!change.settings && !change.url && !change.events && !change.tenant_id) throw usage_error("nothing to change: give key=value, --url, --events, --tenant or --no-tenant");
+    if (!change.settings && !change.url && !change.events && !change.tenant_id)
+        throw usage_error("nothing to change: give key=value, --url, --events, --tenant or --no-tenant");
     session.get(session.store().change_endpoint(name, change));
     print_done(args, name, "changed");
     return exit_done;
@@ -183,7 +195,8 @@ std::vector<command> endpoint_change_commands() {
     command a;
     a.name = "endpoint add";
     a.summary = "adds an endpoint";
-    a.about = "It takes effect within a second. Keys for --set are those of 'defaults' in the configuration: timeout, concurrency, rate_limit, retry.jitter ...";
+    a.about =
+        "It takes effect within a second. Keys for --set are those of 'defaults' in the configuration: timeout, concurrency, rate_limit, retry.jitter ...";
     a.operands = {{"NAME", "letters, digits, dots, dashes, underscores"}, {"URL", "https://..."}};
     a.flags = secret_flags();
     a.flags.insert(a.flags.begin(), {{"--events", "A,B", "event types, 'order.*', '*' (default *)", true},
@@ -204,7 +217,8 @@ std::vector<command> endpoint_change_commands() {
                {"--tenant", "T", "sees only this tenant's events"},
                {"--no-tenant", "", "sees all tenants' events"},
                {"--set", "KEY=VALUE", "a setting", true}};
-    s.examples = {"outboxd endpoint set billing timeout=30s rate_limit=100/s", "outboxd endpoint set billing --url https://new.example.com/hooks", "outboxd endpoint set billing timeout=null"};
+    s.examples = {"outboxd endpoint set billing timeout=30s rate_limit=100/s", "outboxd endpoint set billing --url https://new.example.com/hooks",
+                  "outboxd endpoint set billing timeout=null"};
     s.run = set;
 
     command r;

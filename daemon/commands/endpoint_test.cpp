@@ -17,7 +17,8 @@ namespace {
 
 std::string random_bytes(std::size_t n) {
     std::string bytes(n, '\0');
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(n)) != 1) throw base::failure(base::make_error(base::errc::internal, "no random bytes"));
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(n)) != 1)
+        throw base::failure(base::make_error(base::errc::internal, "no random bytes"));
     return bytes;
 }
 
@@ -38,7 +39,8 @@ struct trial {
     std::int64_t milliseconds{0};
 };
 
-boost::asio::awaitable<void> send_once(ports::https_sender& sender, std::shared_ptr<const ports::route> where, std::string head, std::string body, base::boot_time deadline, ports::send_reply& out) {
+boost::asio::awaitable<void> send_once(ports::https_sender& sender, std::shared_ptr<const ports::route> where, std::string head, std::string body,
+                                       base::boot_time deadline, ports::send_reply& out) {
     out = co_await sender.send(where, head, body, deadline);
     sender.close();
 }
@@ -59,7 +61,8 @@ trial attempt(operator_session& session, const relay::endpoint& endpoint, const 
     const auto started = base::boot_clock::now();
     const auto deadline = started + endpoint.settings.timeout;
     std::exception_ptr thrown;
-    boost::asio::co_spawn(loop, send_once(*sender, endpoint.route, request.head, std::string{request.body_view(event)}, deadline, t.reply), [&](std::exception_ptr e) { thrown = e; });
+    boost::asio::co_spawn(loop, send_once(*sender, endpoint.route, request.head, std::string{request.body_view(event)}, deadline, t.reply),
+                          [&](std::exception_ptr e) { thrown = e; });
     loop.run();
     if (thrown) std::rethrow_exception(thrown);
     t.milliseconds = std::chrono::duration_cast<base::milliseconds>(base::boot_clock::now() - started).count();
@@ -69,7 +72,9 @@ trial attempt(operator_session& session, const relay::endpoint& endpoint, const 
     return t;
 }
 
-bool published(const trial& t) { return t.reply.complete && t.verdict.meaning == wire::meaning::published; }
+bool published(const trial& t) {
+    return t.reply.complete && t.verdict.meaning == wire::meaning::published;
+}
 
 std::string result_of(const trial& t) {
     if (!t.refused.empty()) return "no request can be built: " + t.refused;
@@ -95,10 +100,16 @@ void print_trial(const trial& t, const ports::route& where) {
 
 void print_trial_json(const trial& t, const ports::route& where, const std::string& name) {
     admin::json_writer w;
-    w.begin_object().member("endpoint", name).member("to", where.address.origin).member("event_id", t.event_id).member("published", published(t)).member("result", result_of(t));
+    w.begin_object()
+        .member("endpoint", name)
+        .member("to", where.address.origin)
+        .member("event_id", t.event_id)
+        .member("published", published(t))
+        .member("result", result_of(t));
     if (t.reply.status > 0) w.member("http_status", t.reply.status);
     w.text_or_null("error_class", lifecycle::to_string(t.reply.error_class)).key("phases").begin_object();
-    const std::pair<const char*, int> phases[] = {{"dns_ms", t.reply.phases.dns}, {"connect_ms", t.reply.phases.connect}, {"tls_ms", t.reply.phases.tls}, {"first_byte_ms", t.reply.phases.first_byte}};
+    const std::pair<const char*, int> phases[] = {
+        {"dns_ms", t.reply.phases.dns}, {"connect_ms", t.reply.phases.connect}, {"tls_ms", t.reply.phases.tls}, {"first_byte_ms", t.reply.phases.first_byte}};
     for (const auto& [phase, ms] : phases) {
         if (ms >= 0) w.member(phase, ms);
     }
@@ -117,7 +128,8 @@ int test(const arguments& args) {
     (void)directory.adopt({row}, base::boot_clock::now());
     const auto endpoint = directory.find(name);
     if (!endpoint || !endpoint->builder || !endpoint->route) {
-        throw base::failure(base::make_error(base::errc::invalid_input, "endpoint '" + name + "' cannot be sent to: " + (endpoint ? endpoint->reason : "unknown")));
+        throw base::failure(
+            base::make_error(base::errc::invalid_input, "endpoint '" + name + "' cannot be sent to: " + (endpoint ? endpoint->reason : "unknown")));
     }
     const auto t = attempt(session, *endpoint, args.get("--type").value_or("outboxd.endpoint.test"));
     if (args.json()) {

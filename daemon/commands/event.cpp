@@ -27,7 +27,8 @@ int list(const arguments& args) {
         return exit_done;
     }
     table t({"ID", "EVENT ID", "TYPE", "TENANT", "CREATED", "SIZE", "DELIVERIES"});
-    for (const auto& e : events) t.row({std::to_string(e.id), e.event_id, e.event_type, e.tenant_id.value_or(""), moment(e.created_at), std::to_string(e.size), e.statuses});
+    for (const auto& e : events)
+        t.row({std::to_string(e.id), e.event_id, e.event_type, e.tenant_id.value_or(""), moment(e.created_at), std::to_string(e.size), e.statuses});
     t.print();
     if (static_cast<int>(events.size()) == filter.limit) std::cerr << "more: --before " << events.back().id << '\n';
     return exit_done;
@@ -41,8 +42,9 @@ void print_event(const ports::event_view& e) {
     s.line("created", moment(e.created_at));
     s.line("size", std::to_string(e.size) + " bytes");
     if (!e.content_type.empty()) s.line("content type", e.content_type);
-    const std::pair<const char*, const std::optional<std::string>*> fields[] = {{"tenant", &e.tenant_id}, {"endpoint", &e.endpoint}, {"url", &e.url}, {"breaker key", &e.breaker_key},
-                                                                                {"ordering key", &e.ordering_key}, {"subject", &e.subject}, {"source", &e.source}, {"traceparent", &e.traceparent}};
+    const std::pair<const char*, const std::optional<std::string>*> fields[] = {
+        {"tenant", &e.tenant_id},          {"endpoint", &e.endpoint}, {"url", &e.url},       {"breaker key", &e.breaker_key},
+        {"ordering key", &e.ordering_key}, {"subject", &e.subject},   {"source", &e.source}, {"traceparent", &e.traceparent}};
     for (const auto& [name, value] : fields) {
         if (*value) s.line(name, **value);
     }
@@ -72,7 +74,8 @@ int show(const arguments& args) {
     print_event(event);
     std::cout << '\n';
     table t({"DELIVERY", "ENDPOINT", "STATUS", "ATTEMPTS", "WHY"});
-    for (const auto& f : facts) t.row({f.delivery == 0 ? "" : std::to_string(f.delivery), admin::target_of(f), f.status, std::to_string(f.attempts), admin::explain(f, rate).text});
+    for (const auto& f : facts)
+        t.row({f.delivery == 0 ? "" : std::to_string(f.delivery), admin::target_of(f), f.status, std::to_string(f.attempts), admin::explain(f, rate).text});
     t.print();
     print_attempts(attempts);
     return exit_done;

@@ -40,7 +40,9 @@ std::string overview() {
            "Exit codes: 0 done, 1 failed, 2 usage, 3 something remains (drain), 69 database unreachable, 78 bad configuration.\n";
 }
 
-std::string group_overview(const std::string& group) { return "Usage: outboxd " + group + " COMMAND [operands] [flags]\n\nCommands:\n" + list(group); }
+std::string group_overview(const std::string& group) {
+    return "Usage: outboxd " + group + " COMMAND [operands] [flags]\n\nCommands:\n" + list(group);
+}
 
 std::string help_of(const command& c, const std::vector<flag>& flags) {
     std::string text = c.summary + "\n\nUsage: " + usage_line(c) + "\n";

@@ -7,7 +7,9 @@
 namespace outboxd::daemon {
 namespace {
 
-bool takes_secret(std::string_view name) { return name == "--database" || name == "--secret" || name == "--set"; }
+bool takes_secret(std::string_view name) {
+    return name == "--database" || name == "--secret" || name == "--set";
+}
 
 // scheme://user:password@ or a signing secret anywhere in the word.
 bool holds_secret(std::string_view word) {
@@ -16,7 +18,9 @@ bool holds_secret(std::string_view word) {
     return scheme != word.npos && word.find('@', scheme) != word.npos;
 }
 
-void overwrite(char* text) { std::memset(text, 'x', std::strlen(text)); }
+void overwrite(char* text) {
+    std::memset(text, 'x', std::strlen(text));
+}
 
 }  // namespace
 

@@ -6,7 +6,8 @@
 
 namespace outboxd::daemon {
 
-// The arguments after the program's name. In argv itself the values of --database, --secret and --set, signing secrets and passwords in URLs are overwritten by `x`.
+// The arguments after the program's name. In argv itself the values of --database, --secret and --set, signing secrets and passwords in URLs are overwritten by
+// `x`.
 [[nodiscard]] std::vector<std::string> take_arguments(int argc, char** argv);
 
 }  // namespace outboxd::daemon

@@ -20,7 +20,13 @@ int show_status(const arguments& args, const std::vector<postgres::migration_sta
     if (args.json()) {
         admin::json_writer w;
         w.begin_array();
-        for (const auto& m : list) w.begin_object().member("version", m.version).member("name", m.name).member("applied", m.applied).text_or_null("applied_at", m.applied_at).end_object();
+        for (const auto& m : list)
+            w.begin_object()
+                .member("version", m.version)
+                .member("name", m.name)
+                .member("applied", m.applied)
+                .text_or_null("applied_at", m.applied_at)
+                .end_object();
         w.end_array();
         print_json(w.text());
         return exit_done;
@@ -31,7 +37,8 @@ int show_status(const arguments& args, const std::vector<postgres::migration_sta
     return exit_done;
 }
 
-void report(const arguments& args, const config::config& settings, const std::vector<std::string>& applied, const postgres::sync_report& endpoints, const std::optional<std::string>& writer) {
+void report(const arguments& args, const config::config& settings, const std::vector<std::string>& applied, const postgres::sync_report& endpoints,
+            const std::optional<std::string>& writer) {
     if (args.json()) {
         admin::json_writer w;
         w.begin_object().member("schema", settings.database.schema).member("version", postgres::newest_migration());
@@ -46,9 +53,12 @@ void report(const arguments& args, const config::config& settings, const std::ve
         return;
     }
     for (const auto& name : applied) std::cout << "applied " << name << '\n';
-    std::cout << "schema " << settings.database.schema << " is at version " << postgres::newest_migration() << (applied.empty() ? ", nothing to apply" : "") << '\n';
-    const std::pair<const char*, const std::vector<std::string>*> changes[] = {
-        {"added", &endpoints.added}, {"changed", &endpoints.changed}, {"taken over", &endpoints.taken_over}, {"disabled, since it left the file", &endpoints.removed}};
+    std::cout << "schema " << settings.database.schema << " is at version " << postgres::newest_migration() << (applied.empty() ? ", nothing to apply" : "")
+              << '\n';
+    const std::pair<const char*, const std::vector<std::string>*> changes[] = {{"added", &endpoints.added},
+                                                                               {"changed", &endpoints.changed},
+                                                                               {"taken over", &endpoints.taken_over},
+                                                                               {"disabled, since it left the file", &endpoints.removed}};
     for (const auto& [what, names] : changes) {
         for (const auto& n : *names) std::cout << "endpoint " << n << ": " << what << '\n';
     }
@@ -70,7 +80,8 @@ int migrate(const arguments& args) {
         return show_status(args, wait_for(loop, migrator.status()));
     }
     const auto applied = wait_for(loop, migrator.apply());
-    const auto endpoints = wait_for(loop, postgres::sync_endpoints(loop.get_executor(), connect_options_of(settings, "migrate"), settings.database.schema, std::make_shared<const config::config>(settings)));
+    const auto endpoints = wait_for(loop, postgres::sync_endpoints(loop.get_executor(), connect_options_of(settings, "migrate"), settings.database.schema,
+                                                                   std::make_shared<const config::config>(settings)));
     if (writer) wait_for(loop, migrator.grant_writer(*writer));
     report(args, settings, applied, endpoints, writer);
     return exit_done;

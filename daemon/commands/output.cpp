@@ -30,8 +30,12 @@ const char* code(colour c) {
 
 }  // namespace
 
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool stdout_is_terminal() {
+    return ::isatty(STDOUT_FILENO) == 1;
+}
+bool stderr_is_terminal() {
+    return ::isatty(STDERR_FILENO) == 1;
+}
 
 std::string painted(std::string_view text, colour c) {
     static const bool colours = stdout_is_terminal() && std::getenv("NO_COLOR") == nullptr;  // no-color.org
@@ -39,7 +43,9 @@ std::string painted(std::string_view text, colour c) {
     return code(c) + std::string{text} + "\033[0m";
 }
 
-std::string base_printable(std::string_view text) { return base::printable(text, 200); }
+std::string base_printable(std::string_view text) {
+    return base::printable(text, 200);
+}
 
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
     std::string text;
@@ -50,9 +56,13 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
     return text;
 }
 
-std::string moment(const std::optional<base::wall_time>& t) { return t ? base::format_rfc3339(*t) : "-"; }
+std::string moment(const std::optional<base::wall_time>& t) {
+    return t ? base::format_rfc3339(*t) : "-";
+}
 
-std::string count_text(std::int64_t n, bool at_least) { return std::to_string(n) + (at_least ? "+" : ""); }
+std::string count_text(std::int64_t n, bool at_least) {
+    return std::to_string(n) + (at_least ? "+" : "");
+}
 
 void table::row(std::vector<std::string> cells) {
     for (auto& c : cells) c = c.empty() ? "-" : base_printable(c);
@@ -84,7 +94,9 @@ void sheet::print() const {
     for (const auto& [name, value] : lines_) std::cout << painted(name + ":", colour::bold) << std::string(widest - name.size() + 1, ' ') << value << '\n';
 }
 
-void print_json(std::string_view document) { std::cout << document << '\n'; }
+void print_json(std::string_view document) {
+    std::cout << document << '\n';
+}
 
 progress::progress(std::string what, std::int64_t total) : what_(std::move(what)), total_(total), last_(std::chrono::steady_clock::now()) {}
 

@@ -17,7 +17,9 @@ namespace {
 constexpr double default_rate = 500;
 
 volatile std::sig_atomic_t interrupted = 0;
-void on_interrupt(int) { interrupted = 1; }
+void on_interrupt(int) {
+    interrupted = 1;
+}
 
 void catch_interrupts() {
     struct sigaction action {};
@@ -31,7 +33,9 @@ struct tally {
     bool finished{true};
 };
 
-bool accepted(const std::string& result) { return result == "replayed" || result == "already pending"; }
+bool accepted(const std::string& result) {
+    return result == "replayed" || result == "already pending";
+}
 
 // Keeps an average of `per_second` without bursts larger than a quarter of a second.
 class pace {
@@ -39,9 +43,11 @@ public:
     explicit pace(double per_second) : per_second_(per_second) {}
     [[nodiscard]] std::size_t batch() const { return static_cast<std::size_t>(std::min(100.0, std::max(1.0, per_second_ / 4))); }
     void spent(std::size_t n) {
-        next_ = std::max(next_, std::chrono::steady_clock::now()) + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(static_cast<double>(n) / per_second_));
+        next_ = std::max(next_, std::chrono::steady_clock::now()) +
+                std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(static_cast<double>(n) / per_second_));
         while (interrupted == 0 && std::chrono::steady_clock::now() < next_) {
-            std::this_thread::sleep_for(std::min<std::chrono::steady_clock::duration>(next_ - std::chrono::steady_clock::now(), std::chrono::milliseconds{100}));
+            std::this_thread::sleep_for(
+                std::min<std::chrono::steady_clock::duration>(next_ - std::chrono::steady_clock::now(), std::chrono::milliseconds{100}));
         }
     }
 
@@ -50,7 +56,8 @@ private:
     std::chrono::steady_clock::time_point next_{};
 };
 
-void put_row(admin::json_writer& w, std::int64_t event, const std::optional<std::string>& endpoint, std::int64_t delivery, const std::string& result, const std::string& new_id) {
+void put_row(admin::json_writer& w, std::int64_t event, const std::optional<std::string>& endpoint, std::int64_t delivery, const std::string& result,
+             const std::string& new_id) {
     w.begin_object();
     if (event != 0) w.member("event", event);
     w.member("endpoint", endpoint);
@@ -70,7 +77,8 @@ int replay_named(const arguments& args, operator_session& session) {
         const bool good = accepted(r.result);
         all = all && good;
         put_row(w, r.event, r.endpoint, r.delivery, r.result, new_id);
-        const std::string line = "event " + base_printable(name) + (r.endpoint ? " to " + *r.endpoint : "") + ": " + base_printable(r.result) + (new_id.empty() ? "" : " as event " + new_id);
+        const std::string line = "event " + base_printable(name) + (r.endpoint ? " to " + *r.endpoint : "") + ": " + base_printable(r.result) +
+                                 (new_id.empty() ? "" : " as event " + new_id);
         if (good && !args.json()) std::cout << line << '\n';
         if (!good) std::cerr << "outboxd: " << line << '\n';
     };
@@ -151,7 +159,13 @@ std::vector<ports::replay_candidate> chosen(const arguments& args, std::vector<p
 void report(const arguments& args, const tally& t) {
     if (args.json()) {
         admin::json_writer w;
-        w.begin_object().member("replayed", t.replayed).member("already_pending", t.pending).member("refused", t.refused).member("last_event", t.last_event).member("finished", t.finished).end_object();
+        w.begin_object()
+            .member("replayed", t.replayed)
+            .member("already_pending", t.pending)
+            .member("refused", t.refused)
+            .member("last_event", t.last_event)
+            .member("finished", t.finished)
+            .end_object();
         print_json(w.text());
     } else {
         std::cout << "replayed " << t.replayed << ", already pending " << t.pending << ", refused " << t.refused << '\n';
@@ -182,11 +196,18 @@ int replay_filtered(const arguments& args, operator_session& session) {
         end = page.end;
         const auto list = chosen(args, page.found, by_endpoint, t);
         for (std::size_t from = 0; from < list.size() && interrupted == 0; from += speed.batch()) {
-            const std::vector<ports::replay_candidate> batch(list.begin() + static_cast<std::ptrdiff_t>(from), list.begin() + static_cast<std::ptrdiff_t>(std::min(list.size(), from + speed.batch())));
+            const std::vector<ports::replay_candidate> batch(list.begin() + static_cast<std::ptrdiff_t>(from),
+                                                             list.begin() + static_cast<std::ptrdiff_t>(std::min(list.size(), from + speed.batch())));
             if (dry) {
                 for (const auto& c : batch) {
                     listed.row({std::to_string(c.event), c.event_id, c.event_type, c.endpoint.value_or(""), c.status});
-                    w.begin_object().member("event", c.event).member("event_id", c.event_id).member("event_type", c.event_type).member("endpoint", c.endpoint).member("status", c.status).end_object();
+                    w.begin_object()
+                        .member("event", c.event)
+                        .member("event_id", c.event_id)
+                        .member("event_type", c.event_type)
+                        .member("endpoint", c.endpoint)
+                        .member("status", c.status)
+                        .end_object();
                 }
                 continue;
             }
@@ -223,7 +244,8 @@ int replay(const arguments& args) {
         filtered = true;
         if (!args.operands.empty()) throw usage_error(std::string{name} + " selects events; it does not go with EVENT_ID");
     }
-    if (args.operands.empty() && !filtered && !args.has("--endpoint")) throw usage_error("'replay' wants EVENT_ID... or at least one of --endpoint, --type, --tenant, --since, --until, --status");
+    if (args.operands.empty() && !filtered && !args.has("--endpoint"))
+        throw usage_error("'replay' wants EVENT_ID... or at least one of --endpoint, --type, --tenant, --since, --until, --status");
     (void)args.rate("--rate");
     operator_session session(args);
     catch_interrupts();
@@ -238,7 +260,8 @@ std::vector<command> replay_commands() {
     c.summary = "sends events again";
     c.about =
         "The same event with the same id and the same bytes, so that receivers can tell it from a new one; --new-id copies it into a new event instead.\n"
-        "By filter: finished and failed deliveries in order of their events, at --rate; what is still pending is left alone. Interrupted, it prints where to go on.";
+        "By filter: finished and failed deliveries in order of their events, at --rate; what is still pending is left alone. Interrupted, it prints where to "
+        "go on.";
     c.operands = {{"EVENT_ID", "event_id, or the number of an event", 0, -1}};
     c.flags = {{"--endpoint", "NAME", "only to this endpoint"},
                {"--type", "TYPE", "of this type; 'order.*' matches any rest"},
@@ -250,7 +273,8 @@ std::vector<command> replay_commands() {
                {"--dry-run", "", "show what would be sent again"},
                {"--rate", "N/s", "deliveries in a second (default 500/s)"},
                {"--new-id", "", "as a new event, copied from the old"}};
-    c.examples = {"outboxd replay 7b0c6a0e-51f1-4d9e-8f0f-3a52a5c1c0de", "outboxd replay --endpoint billing --status failed --rate 50/s", "outboxd replay --type 'order.*' --since 2026-11-30 --dry-run"};
+    c.examples = {"outboxd replay 7b0c6a0e-51f1-4d9e-8f0f-3a52a5c1c0de", "outboxd replay --endpoint billing --status failed --rate 50/s",
+                  "outboxd replay --type 'order.*' --since 2026-11-30 --dry-run"};
     c.run = replay;
     return {c};
 }

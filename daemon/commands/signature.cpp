@@ -19,7 +19,8 @@ constexpr std::size_t most_body = 256 << 20;
 wire::signing_scheme scheme_of(const arguments& args) {
     const auto name = args.get("--scheme").value_or("standard-webhooks");
     const auto scheme = wire::parse_signing_scheme(name);
-    if (!scheme || *scheme == wire::signing_scheme::none) throw usage_error("--scheme wants standard-webhooks, rfc9421, adcp, github or stripe, not '" + base_printable(name) + "'");
+    if (!scheme || *scheme == wire::signing_scheme::none)
+        throw usage_error("--scheme wants standard-webhooks, rfc9421, adcp, github or stripe, not '" + base_printable(name) + "'");
     return *scheme;
 }
 
@@ -30,7 +31,9 @@ std::vector<base::secret> secrets_of(const arguments& args) {
     return secrets;
 }
 
-base::wall_time now() { return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now()); }
+base::wall_time now() {
+    return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
 
 int keygen(const arguments& args) {
     const auto type = args.get("--type").value_or("hmac");
@@ -80,7 +83,8 @@ int sign(const arguments& args) {
     const auto method = args.get("--method").value_or("POST");
     const auto content_type = args.get("--content-type").value_or("application/json");
     std::string nonce(16, '\0');
-    if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size())) != 1) throw base::failure(base::make_error(base::errc::internal, "no random bytes"));
+    if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size())) != 1)
+        throw base::failure(base::make_error(base::errc::internal, "no random bytes"));
     wire::signature_input in;
     in.method = method;
     in.scheme = address->tls ? "https" : "http";
@@ -113,7 +117,8 @@ int sign(const arguments& args) {
 // `Name: value` of --header, and what the short flags stand for.
 wire::header_list headers_of(const arguments& args) {
     wire::header_list headers;
-    for (const auto& [flag, name] : {std::pair{"--id", "webhook-id"}, std::pair{"--timestamp", "webhook-timestamp"}, std::pair{"--signature", "webhook-signature"}}) {
+    for (const auto& [flag, name] :
+         {std::pair{"--id", "webhook-id"}, std::pair{"--timestamp", "webhook-timestamp"}, std::pair{"--signature", "webhook-signature"}}) {
         if (const auto value = args.get(flag)) headers.emplace_back(name, *value);
     }
     for (const auto& line : args.all("--header")) {
@@ -186,7 +191,8 @@ std::vector<command> signature_commands() {
     s.summary = "prints the signature headers for a body";
     s.flags = request_flags();
     s.flags.push_back({"--content-type", "TYPE", "covered by rfc9421 and adcp (default application/json)"});
-    s.examples = {"outboxd sign --secret-file billing.secret --id evt_1 < body.json", "outboxd sign --scheme github --secret-file hub.secret --body-file body.json"};
+    s.examples = {"outboxd sign --secret-file billing.secret --id evt_1 < body.json",
+                  "outboxd sign --scheme github --secret-file hub.secret --body-file body.json"};
     s.run = sign;
     s.database = false;
 

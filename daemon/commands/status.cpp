@@ -12,7 +12,9 @@ namespace outboxd::daemon {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
-void on_interrupt(int) { interrupted = 1; }
+void on_interrupt(int) {
+    interrupted = 1;
+}
 
 std::string rate(double per_second) {
     char text[32];
@@ -20,8 +22,12 @@ std::string rate(double per_second) {
     return text;
 }
 
-std::string age(double seconds) { return seconds <= 0 ? "-" : base::describe_duration(base::milliseconds{static_cast<std::int64_t>(seconds * 1000)}); }
-std::string counted(const ports::bounded_count& c) { return count_text(c.n, c.at_least); }
+std::string age(double seconds) {
+    return seconds <= 0 ? "-" : base::describe_duration(base::milliseconds{static_cast<std::int64_t>(seconds * 1000)});
+}
+std::string counted(const ports::bounded_count& c) {
+    return count_text(c.n, c.at_least);
+}
 
 void print_relays(const ports::status_report& s) {
     if (s.relays.empty()) {
@@ -31,7 +37,8 @@ void print_relays(const ports::status_report& s) {
     std::cout << '\n';
     table t({"RELAY", "NAME", "HOST", "PID", "VERSION", "STARTED", "STATE", "LISTENING", "IN FLIGHT"});
     for (const auto& r : s.relays) {
-        t.row({std::to_string(r.id), r.name, r.host, std::to_string(r.pid), r.version, moment(r.started_at), r.alive ? "alive" : "lease ended", r.listening ? "yes" : "no", std::to_string(r.in_flight)});
+        t.row({std::to_string(r.id), r.name, r.host, std::to_string(r.pid), r.version, moment(r.started_at), r.alive ? "alive" : "lease ended",
+               r.listening ? "yes" : "no", std::to_string(r.in_flight)});
     }
     t.print();
 }
@@ -46,8 +53,8 @@ void print_report(const ports::status_report& s) {
     head.line("scheduled", counted(s.scheduled));
     head.line("failed", counted(s.failed));
     head.line("unrouted", counted(s.unrouted));
-    head.line("rates", "published " + rate(s.published_per_second) + ", retried " + rate(s.retried_per_second) + ", failed " + rate(s.failed_per_second) + " over the last " +
-                           age(s.rate_window_seconds));
+    head.line("rates", "published " + rate(s.published_per_second) + ", retried " + rate(s.retried_per_second) + ", failed " + rate(s.failed_per_second) +
+                           " over the last " + age(s.rate_window_seconds));
     head.print();
     print_relays(s);
     if (!s.lanes.empty()) {
@@ -59,7 +66,10 @@ void print_report(const ports::status_report& s) {
             t.row({l.lane, l.state, counted(l.due), age(l.oldest_due_seconds), counted(l.scheduled), counted(l.keyed), counted(l.failed)});
         }
         t.print();
-        if (s.lanes.size() > 30) std::cout << painted("... and " + std::to_string(s.lanes.size() - 30) + (s.more_lanes ? " or more" : "") + " lanes; --json shows them", colour::grey) << '\n';
+        if (s.lanes.size() > 30)
+            std::cout << painted("... and " + std::to_string(s.lanes.size() - 30) + (s.more_lanes ? " or more" : "") + " lanes; --json shows them",
+                                 colour::grey)
+                      << '\n';
     }
     if (!s.circuits.empty()) {
         std::cout << '\n';

@@ -58,7 +58,9 @@ answer json_answer(std::string body) {
     return a;
 }
 
-answer text_answer(int status, std::string text) { return {status, "text/plain; charset=utf-8", std::move(text), {}}; }
+answer text_answer(int status, std::string text) {
+    return {status, "text/plain; charset=utf-8", std::move(text), {}};
+}
 
 answer error_answer(int status, std::string_view text) {
     json_writer w;
@@ -68,7 +70,9 @@ answer error_answer(int status, std::string_view text) {
     return a;
 }
 
-answer error_answer(const base::error& e) { return error_answer(status_for(e.code), e.text); }
+answer error_answer(const base::error& e) {
+    return error_answer(status_for(e.code), e.text);
+}
 
 base::result<question> parse_target(std::string_view target) {
     const auto broken = [] { return base::make_error(base::errc::invalid_input, "the request target is not a valid path and query"); };
@@ -87,7 +91,8 @@ base::result<question> parse_target(std::string_view target) {
         const auto name = decoded(pair.substr(0, equals), true);
         const auto value = decoded(equals == pair.npos ? std::string_view{} : pair.substr(equals + 1), true);
         if (!name || !value) return broken();
-        if (!q.query.emplace(*name, *value).second) return base::make_error(base::errc::invalid_input, "the query names '" + base::printable(*name, 50) + "' twice");
+        if (!q.query.emplace(*name, *value).second)
+            return base::make_error(base::errc::invalid_input, "the query names '" + base::printable(*name, 50) + "' twice");
     }
     return q;
 }

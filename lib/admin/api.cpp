@@ -37,7 +37,8 @@ public:
         if (!value) return otherwise;
         std::int64_t n = 0;
         const auto [end, fault] = std::from_chars(value->data(), value->data() + value->size(), n);
-        if (fault != std::errc{} || end != value->data() + value->size() || n < 0 || n > most) fail(name + " wants a whole number from 0 to " + std::to_string(most));
+        if (fault != std::errc{} || end != value->data() + value->size() || n < 0 || n > most)
+            fail(name + " wants a whole number from 0 to " + std::to_string(most));
         return n;
     }
     [[nodiscard]] ports::moment moment(const std::string& name) {
@@ -121,7 +122,8 @@ std::optional<answer> refuse(const api_rights& rights, const question& q) {
     if (!rights.token.empty()) {
         constexpr std::string_view scheme = "Bearer ";
         const std::string_view given = q.authorization;
-        if (given.size() > scheme.size() && base::iequals(given.substr(0, scheme.size()), scheme) && rights.token.equals(given.substr(scheme.size()))) return std::nullopt;
+        if (given.size() > scheme.size() && base::iequals(given.substr(0, scheme.size()), scheme) && rights.token.equals(given.substr(scheme.size())))
+            return std::nullopt;
         auto a = error_answer(401, "a bearer token is needed (admin.token)");
         a.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"outboxd\"");
         return a;

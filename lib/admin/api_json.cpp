@@ -12,7 +12,13 @@ void put(json_writer& w, std::string_view name, const ports::bounded_count& c) {
 }
 
 void put(json_writer& w, const ports::relay_view& r) {
-    w.begin_object().member("id", r.id).member("name", r.name).member("host", r.host).member("pid", r.pid).member("version", r.version).member("alive", r.alive);
+    w.begin_object()
+        .member("id", r.id)
+        .member("name", r.name)
+        .member("host", r.host)
+        .member("pid", r.pid)
+        .member("version", r.version)
+        .member("alive", r.alive);
     w.member("started_at", r.started_at).member("lease_until", r.lease_until).member("listening", r.listening).member("in_flight", r.in_flight);
     w.key("info").raw(r.info.empty() ? "{}" : r.info).end_object();
 }
@@ -32,8 +38,17 @@ void put(json_writer& w, const ports::lane_view& l) {
 }
 
 void put_members(json_writer& w, const ports::event_view& e) {
-    w.member("id", e.id).member("event_id", e.event_id).member("event_type", e.event_type).member("tenant_id", e.tenant_id).member("endpoint", e.endpoint).member("url", e.url);
-    w.member("breaker_key", e.breaker_key).member("ordering_key", e.ordering_key).member("subject", e.subject).member("source", e.source).member("traceparent", e.traceparent);
+    w.member("id", e.id)
+        .member("event_id", e.event_id)
+        .member("event_type", e.event_type)
+        .member("tenant_id", e.tenant_id)
+        .member("endpoint", e.endpoint)
+        .member("url", e.url);
+    w.member("breaker_key", e.breaker_key)
+        .member("ordering_key", e.ordering_key)
+        .member("subject", e.subject)
+        .member("source", e.source)
+        .member("traceparent", e.traceparent);
     w.text_or_null("content_type", e.content_type).member("size", e.size).key("headers").begin_array();
     for (const auto& name : e.header_names) w.value(name);
     w.end_array().member("created_at", e.created_at).member("deliver_at", e.deliver_at).member("expires_at", e.expires_at);
@@ -42,7 +57,12 @@ void put_members(json_writer& w, const ports::event_view& e) {
 
 void put(json_writer& w, const ports::delivery_facts& f, std::string_view rate_limit) {
     const auto e = explain(f, rate_limit);
-    w.begin_object().member("event", f.event).member("event_id", f.event_id).member("event_type", f.event_type).member("endpoint", f.endpoint).member("url", f.url);
+    w.begin_object()
+        .member("event", f.event)
+        .member("event_id", f.event_id)
+        .member("event_type", f.event_type)
+        .member("endpoint", f.endpoint)
+        .member("url", f.url);
     if (f.delivery != 0) w.member("delivery", f.delivery);
     w.member("status", f.status).member("attempts", f.attempts).text_or_null("last_outcome", f.last_outcome).text_or_null("last_error", f.last_error);
     w.member("next_attempt_at", f.next_attempt_at).member("published_at", f.published_at).member("created_at", f.created_at);
@@ -54,7 +74,8 @@ void put(json_writer& w, const ports::attempt_view& a) {
     if (a.http_status > 0) w.member("http_status", a.http_status);
     w.text_or_null("error_class", a.error_class).text_or_null("error", a.error).text_or_null("response_excerpt", a.response_excerpt);
     w.member("duration_ms", a.duration_ms).key("phases").begin_object();
-    for (const auto& [name, ms] : {std::pair{"dns_ms", a.dns_ms}, std::pair{"connect_ms", a.connect_ms}, std::pair{"tls_ms", a.tls_ms}, std::pair{"first_byte_ms", a.first_byte_ms}}) {
+    for (const auto& [name, ms] :
+         {std::pair{"dns_ms", a.dns_ms}, std::pair{"connect_ms", a.connect_ms}, std::pair{"tls_ms", a.tls_ms}, std::pair{"first_byte_ms", a.first_byte_ms}}) {
         if (ms >= 0) w.member(name, ms);
     }
     w.end_object().member("started_at", a.started_at).member("finished_at", a.finished_at).member("next_attempt_at", a.next_attempt_at);
@@ -63,7 +84,13 @@ void put(json_writer& w, const ports::attempt_view& a) {
 }
 
 void put(json_writer& w, const ports::delivery_view& d) {
-    w.begin_object().member("id", d.id).member("event", d.event).member("event_id", d.event_id).member("event_type", d.event_type).member("endpoint", d.endpoint).member("lane", d.lane);
+    w.begin_object()
+        .member("id", d.id)
+        .member("event", d.event)
+        .member("event_id", d.event_id)
+        .member("event_type", d.event_type)
+        .member("endpoint", d.endpoint)
+        .member("lane", d.lane);
     w.member("ordering_key", d.ordering_key).member("status", d.status).member("attempts", d.attempts).member("rescued", d.rescued).member("size", d.size);
     if (d.claimed_by != 0) w.member("claimed_by", d.claimed_by);
     w.member("due_at", d.due_at).member("expires_at", d.expires_at).member("blocks", d.blocks).text_or_null("last_error", d.last_error).end_object();
@@ -72,11 +99,18 @@ void put(json_writer& w, const ports::delivery_view& d) {
 void put(json_writer& w, const ports::endpoint_view& e) {
     w.begin_object().member("name", e.name).member("url", e.url).member("tenant_id", e.tenant_id).key("events").begin_array();
     for (const auto& pattern : e.events) w.value(pattern);
-    w.end_array().member("enabled", e.enabled).member("paused", e.paused).text_or_null("disabled_reason", e.disabled_reason).member("disabled_at", e.disabled_at);
+    w.end_array()
+        .member("enabled", e.enabled)
+        .member("paused", e.paused)
+        .text_or_null("disabled_reason", e.disabled_reason)
+        .member("disabled_at", e.disabled_at);
     w.member("managed_by", e.managed_by).member("circuit", e.circuit_state.empty() ? std::string_view{"closed"} : std::string_view{e.circuit_state});
     put(w, "pending", e.pending);
     put(w, "failed", e.failed);
-    w.member("created_at", e.created_at).member("updated_at", e.updated_at).member("last_success_at", e.last_success_at).member("failing_since", e.failing_since);
+    w.member("created_at", e.created_at)
+        .member("updated_at", e.updated_at)
+        .member("last_success_at", e.last_success_at)
+        .member("failing_since", e.failing_since);
     w.key("settings").raw(e.settings.empty() ? "{}" : e.settings);
     if (!e.secrets.empty()) {
         w.key("secrets").begin_array();
@@ -121,7 +155,12 @@ std::string to_json(const ports::status_report& s) {
     put_list(w, s.lanes);
     w.member("more_lanes", s.more_lanes).key("blocked_keys").begin_array();
     for (const auto& b : s.blocked) {
-        w.begin_object().member("lane", b.lane).member("ordering_key", b.ordering_key).member("event_id", b.event_id).member("event", b.event).member("delivery", b.delivery);
+        w.begin_object()
+            .member("lane", b.lane)
+            .member("ordering_key", b.ordering_key)
+            .member("event_id", b.event_id)
+            .member("event", b.event)
+            .member("delivery", b.delivery);
         put(w, "waiting", b.waiting);
         w.end_object();
     }
@@ -129,10 +168,18 @@ std::string to_json(const ports::status_report& s) {
     return w.take();
 }
 
-std::string to_json(const std::vector<ports::relay_view>& list) { return list_of(list); }
-std::string to_json(const std::vector<ports::circuit_view>& list) { return list_of(list); }
-std::string to_json(const std::vector<ports::delivery_view>& list) { return list_of(list); }
-std::string to_json(const std::vector<ports::endpoint_view>& list) { return list_of(list); }
+std::string to_json(const std::vector<ports::relay_view>& list) {
+    return list_of(list);
+}
+std::string to_json(const std::vector<ports::circuit_view>& list) {
+    return list_of(list);
+}
+std::string to_json(const std::vector<ports::delivery_view>& list) {
+    return list_of(list);
+}
+std::string to_json(const std::vector<ports::endpoint_view>& list) {
+    return list_of(list);
+}
 
 std::string to_json(const std::vector<ports::event_view>& list) {
     json_writer w;
@@ -160,7 +207,8 @@ std::string to_json(const std::vector<ports::delivery_facts>& facts, std::string
     return w.take();
 }
 
-std::string to_json(const ports::event_view& event, const std::vector<ports::delivery_facts>& deliveries, const std::vector<ports::attempt_view>& attempts, std::string_view default_rate_limit) {
+std::string to_json(const ports::event_view& event, const std::vector<ports::delivery_facts>& deliveries, const std::vector<ports::attempt_view>& attempts,
+                    std::string_view default_rate_limit) {
     json_writer w;
     w.begin_object();
     put_members(w, event);

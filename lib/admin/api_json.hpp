@@ -19,8 +19,8 @@ namespace outboxd::admin {
 // An array, one explanation per delivery.
 [[nodiscard]] std::string to_json(const std::vector<ports::delivery_facts>& facts, std::string_view default_rate_limit);
 // An event with its deliveries and attempts.
-[[nodiscard]] std::string to_json(const ports::event_view& event, const std::vector<ports::delivery_facts>& deliveries, const std::vector<ports::attempt_view>& attempts,
-                                  std::string_view default_rate_limit);
+[[nodiscard]] std::string to_json(const ports::event_view& event, const std::vector<ports::delivery_facts>& deliveries,
+                                  const std::vector<ports::attempt_view>& attempts, std::string_view default_rate_limit);
 // One delivery (a row of the event's facts) with its attempts.
 [[nodiscard]] std::string to_json(const ports::delivery_facts& delivery, const std::vector<ports::attempt_view>& attempts, std::string_view default_rate_limit);
 

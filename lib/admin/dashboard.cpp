@@ -82,18 +82,22 @@ std::string hash_source(std::string_view text) {
 answer page() {
     answer a;
     a.content_type = "text/html; charset=utf-8";
-    a.body = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>outboxd</title><style>";
+    a.body =
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+        "content=\"width=device-width,initial-scale=1\"><title>outboxd</title><style>";
     a.body += style;
     a.body +=
         "</style></head><body><header><h1>outboxd</h1><span id=\"state\">reading</span></header>\n"
         "<form id=\"login\" hidden><label>Token <input id=\"token\" type=\"password\" autocomplete=\"off\"></label> <button>Use</button></form>\n"
         "<div id=\"tiles\" class=\"tiles\"></div><div id=\"lanes\"></div><div id=\"circuits\"></div><div id=\"blocked\"></div><div id=\"relays\"></div>\n"
-        "<h2>Why is an event not delivered?</h2><form id=\"ask\"><label>Event <input id=\"event\" size=\"40\"></label> <button>Ask</button></form><div id=\"answer\"></div>\n"
+        "<h2>Why is an event not delivered?</h2><form id=\"ask\"><label>Event <input id=\"event\" size=\"40\"></label> <button>Ask</button></form><div "
+        "id=\"answer\"></div>\n"
         "<script>";
     a.body += script;
     a.body += "</script></body></html>\n";
-    a.headers.emplace_back("Content-Security-Policy", "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src " + hash_source(style) +
-                                                          "; script-src " + hash_source(script));
+    a.headers.emplace_back("Content-Security-Policy",
+                           "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src " +
+                               hash_source(style) + "; script-src " + hash_source(script));
     a.headers.emplace_back("Referrer-Policy", "no-referrer");
     return a;
 }

@@ -4,14 +4,21 @@
 
 namespace outboxd::admin {
 
-bool is_ready(const relay_state& s) noexcept { return s.database_up && s.schema_ok && s.claims_running && !s.stopping; }
+bool is_ready(const relay_state& s) noexcept {
+    return s.database_up && s.schema_ok && s.claims_running && !s.stopping;
+}
 
-answer healthz() { return text_answer(200, "ok\n"); }
+answer healthz() {
+    return text_answer(200, "ok\n");
+}
 
 answer readyz(const relay_state& s) {
     std::string reason = s.reason;
     if (reason.empty() && !is_ready(s)) {
-        reason = s.stopping ? "stopping" : !s.database_up ? "the database does not answer" : !s.schema_ok ? "the schema is missing or of another version" : "claims do not run";
+        reason = s.stopping       ? "stopping"
+                 : !s.database_up ? "the database does not answer"
+                 : !s.schema_ok   ? "the schema is missing or of another version"
+                                  : "claims do not run";
     }
     json_writer w;
     w.begin_object().member("ready", is_ready(s)).text_or_null("reason", is_ready(s) ? std::string_view{} : std::string_view{reason});

@@ -9,11 +9,11 @@ namespace outboxd::admin {
 
 // What the relay knows of itself at this moment.
 struct relay_state {
-    bool database_up{false};     // a session answers, and may write
+    bool database_up{false};  // a session answers, and may write
     bool schema_ok{false};
     bool claims_running{false};  // the lease holds and the claims turn
     bool stopping{false};
-    std::string reason;          // why not ready, one sentence; empty: derived from the flags
+    std::string reason;                 // why not ready, one sentence; empty: derived from the flags
     double last_claim_age_seconds{-1};  // since the last claim that the database answered; negative: none yet
 };
 

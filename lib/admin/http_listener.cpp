@@ -107,7 +107,8 @@ void server::open() {
     }
     if (!ec) acceptor.bind(where, ec);
     if (!ec) acceptor.listen(asio::socket_base::max_listen_connections, ec);
-    if (ec == asio::error::address_in_use) throw base::failure(cannot_listen(how.listen, "the port is in use by another process; set another one, or null for none"));
+    if (ec == asio::error::address_in_use)
+        throw base::failure(cannot_listen(how.listen, "the port is in use by another process; set another one, or null for none"));
     if (ec) throw base::failure(cannot_listen(how.listen, ec.message()));
 }
 
@@ -295,6 +296,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<listener> make_listener(asio::io_context& context, options how, handlers what) { return std::make_unique<http_listener>(context, std::move(how), std::move(what)); }
+std::unique_ptr<listener> make_listener(asio::io_context& context, options how, handlers what) {
+    return std::make_unique<http_listener>(context, std::move(how), std::move(what));
+}
 
 }  // namespace outboxd::admin

@@ -1,4 +1,5 @@
-// Builds one JSON document (RFC 8259) in memory, commas kept by itself. Floor 4 (admin), pure. Text is made valid UTF-8 by the escaper's caller: values come from a UTF8 database.
+// Builds one JSON document (RFC 8259) in memory, commas kept by itself. Floor 4 (admin), pure. Text is made valid UTF-8 by the escaper's caller: values come
+// from a UTF8 database.
 #pragma once
 
 #include <concepts>
@@ -23,18 +24,23 @@ public:
     json_writer& value(const char* text) { return value(std::string_view{text}); }
     json_writer& value(const std::string& text) { return value(std::string_view{text}); }
     template <std::same_as<bool> T>
-    json_writer& value(T yes) { return raw(yes ? "true" : "false"); }
+    json_writer& value(T yes) {
+        return raw(yes ? "true" : "false");
+    }
     template <std::integral T>
-        requires(!std::same_as<T, bool>)
-    json_writer& value(T number) { return raw(std::to_string(number)); }
+    requires(!std::same_as<T, bool>) json_writer& value(T number) { return raw(std::to_string(number)); }
     json_writer& value(double number);  // three decimals at most; not finite: null
     json_writer& value(base::wall_time t) { return value(base::format_rfc3339(t)); }
     template <class T>
-    json_writer& value(const std::optional<T>& maybe) { return maybe ? value(*maybe) : raw("null"); }
+    json_writer& value(const std::optional<T>& maybe) {
+        return maybe ? value(*maybe) : raw("null");
+    }
     // Text that is JSON already.
     json_writer& raw(std::string_view json);
     template <class T>
-    json_writer& member(std::string_view name, const T& v) { return key(name).value(v); }
+    json_writer& member(std::string_view name, const T& v) {
+        return key(name).value(v);
+    }
     // Empty text is written as null: no value and an empty one are the same here.
     json_writer& text_or_null(std::string_view name, std::string_view text) { return text.empty() ? key(name).raw("null") : key(name).value(text); }
 

@@ -5,7 +5,9 @@
 namespace outboxd::admin {
 namespace {
 
-std::string at(const ports::moment& t) { return t ? base::format_rfc3339(*t) : std::string{"an unknown time"}; }
+std::string at(const ports::moment& t) {
+    return t ? base::format_rfc3339(*t) : std::string{"an unknown time"};
+}
 
 std::string until_with_rest(const ports::moment& t, const ports::moment& now) {
     if (!t) return "an unknown time";
@@ -14,13 +16,18 @@ std::string until_with_rest(const ports::moment& t, const ports::moment& now) {
     return text;
 }
 
-std::string because(std::string_view what) { return what.empty() ? std::string{} : ": " + std::string{what}; }
+std::string because(std::string_view what) {
+    return what.empty() ? std::string{} : ": " + std::string{what};
+}
 
-std::string after_attempts(int n) { return n == 0 ? std::string{} : " after " + std::to_string(n) + (n == 1 ? " attempt" : " attempts"); }
+std::string after_attempts(int n) {
+    return n == 0 ? std::string{} : " after " + std::to_string(n) + (n == 1 ? " attempt" : " attempts");
+}
 
 // What ended the delivery, when something did.
 std::optional<explanation> ended(const ports::delivery_facts& f) {
-    if (f.status == "published") return explanation{cause::published, "published at " + at(f.published_at) + (f.attempts > 1 ? " by attempt " + std::to_string(f.attempts) : ""), {}};
+    if (f.status == "published")
+        return explanation{cause::published, "published at " + at(f.published_at) + (f.attempts > 1 ? " by attempt " + std::to_string(f.attempts) : ""), {}};
     if (f.status == "failed") {
         std::string text = "failed" + after_attempts(f.attempts) + because(f.last_error);
         if (f.blocks) text += "; later events of its ordering key wait ('outboxd delivery retry', 'cancel' or 'unblock')";
@@ -32,25 +39,45 @@ std::optional<explanation> ended(const ports::delivery_facts& f) {
 }
 
 std::optional<explanation> not_routed(const ports::delivery_facts& f) {
-    if (f.wide) return explanation{cause::routing, std::string{"waiting for a relay to fan it out: it matches more endpoints than routing.inline_limit, or follows an unrouted event of its ordering key"} +
-                                                       (f.live_relays == 0 ? "; no relay is running" : ""), {}};
+    if (f.wide)
+        return explanation{
+            cause::routing,
+            std::string{
+                "waiting for a relay to fan it out: it matches more endpoints than routing.inline_limit, or follows an unrouted event of its ordering key"} +
+                (f.live_relays == 0 ? "; no relay is running" : ""),
+            {}};
     if (f.status == "unrouted") {
-        return explanation{cause::unrouted, f.routing_gave_up ? "unrouted: no endpoint matched it within routing.unrouted_grace; 'outboxd delivery retry' tries again"
-                                                              : "unrouted: no endpoint matches it; it is routed when one appears", {}};
+        return explanation{cause::unrouted,
+                           f.routing_gave_up ? "unrouted: no endpoint matched it within routing.unrouted_grace; 'outboxd delivery retry' tries again"
+                                             : "unrouted: no endpoint matches it; it is routed when one appears",
+                           {}};
     }
-    if (f.delivery == 0) return explanation{cause::not_fanned_out, std::string{"not fanned out yet: the trigger did not see it; a relay's sweep finds it within minutes"} + (f.live_relays == 0 ? "; no relay is running" : ""), {}};
+    if (f.delivery == 0)
+        return explanation{cause::not_fanned_out,
+                           std::string{"not fanned out yet: the trigger did not see it; a relay's sweep finds it within minutes"} +
+                               (f.live_relays == 0 ? "; no relay is running" : ""),
+                           {}};
     return std::nullopt;
 }
 
 std::optional<explanation> held_by_endpoint(const ports::delivery_facts& f) {
     if (f.endpoint && !f.endpoint_known) return explanation{cause::endpoint_missing, "its endpoint does not exist any more", {}};
-    if (!f.enabled) return explanation{cause::disabled, "the endpoint is disabled" + (f.disabled_reason.empty() ? std::string{} : " (" + f.disabled_reason + ")") + (f.disabled_at ? " since " + at(f.disabled_at) : ""), {}};
+    if (!f.enabled)
+        return explanation{cause::disabled,
+                           "the endpoint is disabled" + (f.disabled_reason.empty() ? std::string{} : " (" + f.disabled_reason + ")") +
+                               (f.disabled_at ? " since " + at(f.disabled_at) : ""),
+                           {}};
     if (f.paused) return explanation{cause::paused, "the endpoint is paused", {}};
     if (f.claimed_by == 0 && f.circuit_state == "open" && f.circuit_until && f.now && *f.circuit_until > *f.now) {
-        return explanation{cause::circuit_open, "circuit open until " + until_with_rest(f.circuit_until, f.now) + (f.circuit_error.empty() ? "" : " (" + f.circuit_error + ")"), f.circuit_until};
+        return explanation{cause::circuit_open,
+                           "circuit open until " + until_with_rest(f.circuit_until, f.now) + (f.circuit_error.empty() ? "" : " (" + f.circuit_error + ")"),
+                           f.circuit_until};
     }
     if (f.claimed_by == 0 && !f.circuit_state.empty()) {
-        return explanation{cause::circuit_half_open, "circuit half-open: single probes are sent until they succeed" + (f.circuit_error.empty() ? std::string{} : " (" + f.circuit_error + ")"), {}};
+        return explanation{
+            cause::circuit_half_open,
+            "circuit half-open: single probes are sent until they succeed" + (f.circuit_error.empty() ? std::string{} : " (" + f.circuit_error + ")"),
+            {}};
     }
     return std::nullopt;
 }
@@ -59,9 +86,12 @@ explanation claimed(const ports::delivery_facts& f) {
     const std::string who = "relay " + std::to_string(f.claimed_by) + (f.claimer.empty() ? "" : ", " + f.claimer);
     // The claim writes nothing but its owner, so its time is known only from below: not before the row was due.
     std::string text = "claimed by " + who + " since " + at(f.due_at) + " or later";
-    if (f.claimer_alive && f.rate_limited_now) return {cause::rate_limited, "rate-limited" + (f.rate_limit.empty() ? std::string{} : " to " + f.rate_limit) + "; " + text, {}};
+    if (f.claimer_alive && f.rate_limited_now)
+        return {cause::rate_limited, "rate-limited" + (f.rate_limit.empty() ? std::string{} : " to " + f.rate_limit) + "; " + text, {}};
     if (f.claimer_alive) return {cause::claimed, text + "; its lease holds until " + at(f.claimer_lease_until), {}};
-    return {cause::claimed, text + "; its lease ended" + (f.claimer_lease_until ? " at " + at(f.claimer_lease_until) : "") + ", another relay takes the delivery over", {}};
+    return {cause::claimed,
+            text + "; its lease ended" + (f.claimer_lease_until ? " at " + at(f.claimer_lease_until) : "") + ", another relay takes the delivery over",
+            {}};
 }
 
 }  // namespace
@@ -96,7 +126,10 @@ explanation explain(const ports::delivery_facts& f, std::string_view default_rat
     if (auto e = held_by_endpoint(f)) return *e;
     if (f.claimed_by != 0) return claimed(f);
     if (!f.blocking_event_id.empty()) {
-        return {cause::blocked_by_key, "blocked by ordering key '" + f.ordering_key.value_or("") + "' behind event " + f.blocking_event_id + (f.blocking_status == "failed" ? ", which failed (on_failed: block)" : ""), {}};
+        return {cause::blocked_by_key,
+                "blocked by ordering key '" + f.ordering_key.value_or("") + "' behind event " + f.blocking_event_id +
+                    (f.blocking_status == "failed" ? ", which failed (on_failed: block)" : ""),
+                {}};
     }
     if (f.due_at && f.now && *f.due_at > *f.now) {
         const std::string last = f.attempts > 0 && !f.last_error.empty() ? "; attempt " + std::to_string(f.attempts) + " of it ended: " + f.last_error : "";
@@ -104,13 +137,16 @@ explanation explain(const ports::delivery_facts& f, std::string_view default_rat
     }
     if (f.live_relays == 0) return {cause::no_relay, "due since " + at(f.due_at) + ", but no relay is running", {}};
     const std::string_view limit = f.rate_limit.empty() ? default_rate_limit : std::string_view{f.rate_limit};
-    const std::string ahead = f.due_before.n == 0 ? "" : std::to_string(f.due_before.n) + (f.due_before.at_least ? "+" : "") + " deliveries of the lane are before it";
+    const std::string ahead =
+        f.due_before.n == 0 ? "" : std::to_string(f.due_before.n) + (f.due_before.at_least ? "+" : "") + " deliveries of the lane are before it";
     if (f.rate_limited_now || (!limit.empty() && f.due_before.n > 0)) {
         return {cause::rate_limited, "rate-limited" + (limit.empty() ? std::string{} : " to " + std::string{limit}) + (ahead.empty() ? "" : "; " + ahead), {}};
     }
     return {cause::waiting, "due since " + at(f.due_at) + (ahead.empty() ? ", a relay takes it next" : "; " + ahead), {}};
 }
 
-std::string target_of(const ports::delivery_facts& f) { return f.endpoint ? *f.endpoint : f.url ? *f.url : std::string{"(no endpoint)"}; }
+std::string target_of(const ports::delivery_facts& f) {
+    return f.endpoint ? *f.endpoint : f.url ? *f.url : std::string{"(no endpoint)"};
+}
 
 }  // namespace outboxd::admin

@@ -13,10 +13,10 @@ enum class cause {
     failed,
     expired,
     cancelled,
-    unrouted,          // no endpoint matches
-    routing,           // left to a relay: wide, or behind an unrouted event of its ordering key
-    not_fanned_out,    // the trigger never saw it: the sweep will
-    not_due,           // deliver_at or the next attempt is ahead
+    unrouted,        // no endpoint matches
+    routing,         // left to a relay: wide, or behind an unrouted event of its ordering key
+    not_fanned_out,  // the trigger never saw it: the sweep will
+    not_due,         // deliver_at or the next attempt is ahead
     disabled,
     paused,
     endpoint_missing,
@@ -25,8 +25,8 @@ enum class cause {
     blocked_by_key,
     claimed,
     rate_limited,
-    no_relay,          // due, and nobody runs
-    waiting,           // due, a relay will take it
+    no_relay,  // due, and nobody runs
+    waiting,   // due, a relay will take it
 };
 [[nodiscard]] std::string_view to_string(cause c) noexcept;
 
@@ -37,7 +37,8 @@ struct explanation {
 };
 
 // `rate_limit`: the limit in force for direct URLs and endpoints without one of their own (defaults.rate_limit), as text; empty: none or not known.
-// Where several causes hold, the one that an operator can act on first is named: state of the endpoint before its circuit, circuit before order, order before time.
+// Where several causes hold, the one that an operator can act on first is named: state of the endpoint before its circuit, circuit before order, order before
+// time.
 [[nodiscard]] explanation explain(const ports::delivery_facts& facts, std::string_view default_rate_limit);
 
 // `billing`, `https://host/path` of a direct URL, or `(no endpoint)`.
