@@ -126,7 +126,7 @@ void world::start_relay() {
 // Every call takes a moment; in bad times it fails, hangs, is done without a reply, or is done after everybody has given it up.
 std::optional<store_fault> world::network(int number, std::string_view call) {
     using kind = store_fault::kind;
-    const auto moment = base::milliseconds{1};
+    const auto moment = base::milliseconds{calm_ ? 1 : 1 + draw(8)};
     const auto it = stations_.find(number);
     if (it != stations_.end() && now_ < it->second.cut_until) {
         const double d = draw();
@@ -169,9 +169,11 @@ void world::set_up_endpoints() {
     for (const std::string host : {"one", "two"}) lanes_.push_back("url:https://" + host + ".example:443");
 }
 
+// Mostly a trickle, at times a burst that keeps several requests on the wire.
 void world::write_forever() {
-    write_one();
-    plan_in(pause(2.0), [this] { write_forever(); });
+    const int n = draw() < 0.08 ? 1 + draw(25) : 1;
+    for (int i = 0; i < n; ++i) write_one();
+    plan_in(pause(3.0), [this] { write_forever(); });
 }
 
 testkit::fake_event world::draw_event(const std::string& lane) {
@@ -280,11 +282,7 @@ void world::trouble_with_relay() {
     auto& [number, s] = *it;
     switch (draw(7)) {
         case 0:
-        case 1:
-            ++result_.crashes;
-            s.process->kill();
-            sweep_ended();
-            return;
+        case 1: crash(number, 400); return;
         case 2: {
             s.process->freeze();
             plan_in(pause(20), [this, n = number] {
@@ -306,6 +304,20 @@ void world::trouble_with_relay() {
         default: s.process->abort(); break;
     }
     s.process->advance_to(now_);
+}
+
+// kill -9, and rather in the middle of work than in a moment of rest.
+void world::crash(int number, int patience) {
+    const auto it = stations_.find(number);
+    if (it == stations_.end() || !it->second.process->running()) return;
+    const auto state = it->second.process->engine().look();
+    if (patience > 0 && state.in_flight == 0 && state.settlements_waiting == 0 && draw() < 0.99) {
+        plan_in(10ms, [this, number, patience] { crash(number, patience - 1); });
+        return;
+    }
+    ++result_.crashes;
+    it->second.process->kill();
+    sweep_ended();
 }
 
 void world::trouble_outside() {

@@ -68,6 +68,7 @@ private:
     void trouble_forever();
     void trouble();
     void trouble_with_relay();
+    void crash(int number, int patience);
     void trouble_outside();
     void calm_down();
     void check_after_calm();
