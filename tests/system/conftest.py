@@ -1,6 +1,7 @@
 """What the system tests share beside tests/support: the outbox of a test's database, receivers that wait, endpoints."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -27,6 +28,16 @@ class Gate:
         while not self._open.is_set():
             await asyncio.sleep(0.03)
         return self.status
+
+
+@pytest.fixture
+def patience():
+    """patience(2.0): a bound on a latency, longer where more programs want the processors than there are."""
+
+    def grant(seconds):
+        return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+    return grant
 
 
 @pytest.fixture
