@@ -40,7 +40,8 @@ const char* doing(phase p) {
 
 }  // namespace
 
-boost::asio::awaitable<ports::send_reply> probe(boost::asio::io_context& context, sender_options options, std::shared_ptr<const ports::route> where, base::boot_time deadline) {
+boost::asio::awaitable<ports::send_reply> probe(boost::asio::io_context& context, sender_options options, std::shared_ptr<const ports::route> where,
+                                                base::boot_time deadline) {
     ports::send_reply reply;
     const egress rules{std::move(options.policy), options.allow_http, std::move(options.no_proxy)};
     resolver_options names;

@@ -11,7 +11,9 @@
 
 namespace outboxd::https {
 
-// The reply is `complete` when the connection stood, handshake included; else error_class and error say what broke. Nothing was sent above TLS; the connection is closed at once.
-[[nodiscard]] boost::asio::awaitable<ports::send_reply> probe(boost::asio::io_context& context, sender_options options, std::shared_ptr<const ports::route> where, base::boot_time deadline);
+// The reply is `complete` when the connection stood, handshake included; else error_class and error say what broke. Nothing was sent above TLS; the connection
+// is closed at once.
+[[nodiscard]] boost::asio::awaitable<ports::send_reply> probe(boost::asio::io_context& context, sender_options options,
+                                                              std::shared_ptr<const ports::route> where, base::boot_time deadline);
 
 }  // namespace outboxd::https

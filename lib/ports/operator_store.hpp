@@ -1,6 +1,7 @@
-// The database as an operator sees it: lists, explanations and hand work, for the commands and for /api/v1. Floor 3: abstract; asio::awaitable and nothing else of the effects.
-// Everything is read from the database alone, so it works with and without running relays. Every call has its own deadline, every list a limit; the store reconnects by itself before the next call.
-// No secret comes out of it, but for endpoint_for_test(): URLs lose user and query, header values and proxies in settings are left out.
+// The database as an operator sees it: lists, explanations and hand work, for the commands and for /api/v1. Floor 3: abstract; asio::awaitable and nothing else
+// of the effects. Everything is read from the database alone, so it works with and without running relays. Every call has its own deadline, every list a limit;
+// the store reconnects by itself before the next call. No secret comes out of it, but for endpoint_for_test(): URLs lose user and query, header values and
+// proxies in settings are left out.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -104,7 +105,7 @@ struct delivery_facts {
     std::string circuit_state, circuit_error;
     moment circuit_until;
     std::string blocking_event_id, blocking_status;  // the event in front of it with the same ordering key
-    bounded_count due_before;  // rows of the lane due before this one
+    bounded_count due_before;                        // rows of the lane due before this one
     int live_relays{0};
     bool rate_limited_now{false};  // a relay says so in its info (`rate_limited`: list of lanes)
 };
