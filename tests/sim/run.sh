@@ -28,12 +28,13 @@ fi
 # Two processes side by side: both write what they found into a file, which is shown when both have ended.
 results=$(mktemp -d /tmp/outboxd-simulation-XXXXXX)
 trap 'rm -rf "$results"' EXIT
-trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
+trap 'kill $one $two 2>/dev/null; exit 130' INT TERM
 side_by_side() {
   "$program" "${first[@]}" >"$results/1" 2>&1 &
-  local one=$!
+  one=$!
   "$program" "${second[@]}" >"$results/2" 2>&1 &
-  local two=$! status=0
+  two=$!
+  local status=0
   wait "$one" || status=1
   wait "$two" || status=1
   return $status
