@@ -103,8 +103,8 @@ def test_B01_a_lower_id_that_commits_late_is_delivered_and_a_rolled_back_one_lea
 def test_B69_bodies_arrive_byte_for_byte(outbox, relays, endpoint, ca, certificate, transport):
     failing_once = lambda request: 503 if request.attempt_of_id == 1 else 200  # noqa: E731
     with Receiver(failing_once, certificate=certificate if transport == "https" else None) as receiver:
-        relays({"endpoints": [endpoint("all", receiver.url(), max_payload="80MiB")], "tls": {"ca_file": ca.path}})
-        large = b"\x01\x02" * (16 << 20)
+        relays({"endpoints": [endpoint("all", receiver.url(), max_payload="40MiB")], "tls": {"ca_file": ca.path}})
+        large = b"\x01\x02" * (8 << 20)
         expected = {outbox.insert(payload=body): (body.encode(), "application/json") for body in JSON_BODIES}
         expected.update({outbox.insert(payload=None, payload_bytes=body): (body, "application/octet-stream")
                          for body in BINARY_BODIES + ([large] if transport == "https" else [])})
