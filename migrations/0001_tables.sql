@@ -31,7 +31,9 @@ CREATE TABLE @schema@.event (
     created_at    timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT event_pkey PRIMARY KEY (id),
     CONSTRAINT event_event_id_is_unique UNIQUE (event_id),
-    CONSTRAINT event_id_is_1_to_128_of_letters_digits_underscore_hyphen CHECK (event_id ~ '^[A-Za-z0-9_-]{1,128}$'),
+    -- The length apart: {1,128} in the expression costs more than the rest of the row's INSERT.
+    CONSTRAINT event_id_is_1_to_128_of_letters_digits_underscore_hyphen
+        CHECK (char_length(event_id) <= 128 AND event_id ~ '^[A-Za-z0-9_-]+$'),
     CONSTRAINT event_type_is_1_to_255_characters_without_controls
         CHECK (char_length(event_type) BETWEEN 1 AND 255 AND event_type !~ '[[:cntrl:]]'),
     CONSTRAINT event_exactly_one_body CHECK (num_nonnulls(payload, payload_bytes) = 1),

@@ -124,6 +124,28 @@ def case_one_statement_keeps_the_order_of_a_key_too(db):
            ["pending", "unrouted", "unrouted", "pending", "pending"])
 
 
+def case_many_rows_in_one_statement_are_routed_as_one_by_one(db):
+    db.sql.execute("UPDATE outbox.setting SET value = '2' WHERE name = 'inline_limit'")
+    for name, events, tenant in [("all", "{*}", "T1"), ("two", "{x.*,x.y}", None), ("three", "{x.y}", "T2"), ("wide", "{w,x.z}", None),
+                                 ("wider", "{w}", None), ("widest", "{w}", None)]:
+        db.endpoint(name, events, tenant)
+    rows = [(kind, tenant, endpoint, url, due) for kind in ["x.y", "x.z", "w", "nothing"] for tenant in [None, "T1", "T2"]
+            for endpoint, url in [(None, None), ("all", None), ("three", None), ("nobody", None), (None, "https://h/x"), (None, "bad")]
+            for due in [None, "2100-01-01"]]
+    one, many = "(%s, '{}', %s, %s, %s, %s)", "INSERT INTO outbox.event (event_type, payload, tenant_id, endpoint, url, deliver_at) VALUES "
+    seen = []
+    for statements in [[[row] for row in rows], [rows]]:
+        db.sql.execute("TRUNCATE outbox.event")
+        for statement in statements:
+            db.sql.execute(many + ", ".join([one] * len(statement)), *[value for row in statement for value in row])
+        seen.append(db.sql.rows(
+            "SELECT e.event_type, e.tenant_id, e.endpoint, e.url, e.deliver_at IS NULL, d.lane, d.endpoint, d.status, d.due_at > now() + '1h', "
+            "d.size, d.fan_after, a.outcome FROM outbox.event e LEFT JOIN outbox.delivery d ON d.event = e.id "
+            "LEFT JOIN outbox.attempt a ON a.delivery = d.id ORDER BY e.id, d.lane"))
+    assert len(seen[0]) > len(rows) and {row[7] for row in seen[0]} == {"pending", "failed", "unrouted"}, seen[0]
+    expect(seen[1], seen[0])
+
+
 # The application ------------------------------------------------------------------------------------------------------
 
 def case_the_application_s_role_needs_insert_and_two_columns_only(db):
