@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from outboxtest import Answer, Outboxd, Receiver, run_command, wait_for
+from outboxtest import Answer, Receiver, run_command, wait_for
 from outboxtest.cluster import connect
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
