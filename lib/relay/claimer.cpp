@@ -107,6 +107,8 @@ asio::awaitable<bool> claimer::claim_once(plan p) {
         after_failure(reply.error());
         co_return false;
     }
+    // The lease was lost meanwhile: the rows are not ours any more.
+    if (p.request.relay != shared_.relay_id) co_return false;
     shared_.metrics.claim_took(std::chrono::duration<double>(now - begun).count());
     if (failing_) telemetry::log(telemetry::level::info, "claim_recovered", "claiming again");
     failing_ = false;
@@ -173,6 +175,7 @@ void claimer::file(ports::claim_reply& reply, plan& p) {
 }
 
 void claimer::file_row(ports::claimed row, base::boot_time now) {
+    if (shared_.settlements.taken_already(row.delivery, row.attempts)) shared_.lanes.forget(row.delivery);
     lane& l = shared_.lanes.at(row.lane);
     if (!l.to) set_up_lane(shared_, l);
     if (!l.to) {

@@ -285,7 +285,7 @@ void relay::log_attempt(const held& row, const attempt_result& result) {
 
 void relay::settled_one(settled& one, bool changed) {
     const auto& s = one.what;
-    shared_.lanes.forget(s.delivery);
+    if (!one.taken) shared_.lanes.forget(s.delivery);
     switch (s.outcome) {
         case lifecycle::outcome::published: ++tally_.published; break;
         case lifecycle::outcome::retried: ++tally_.retried; break;

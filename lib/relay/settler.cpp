@@ -42,9 +42,11 @@ asio::awaitable<void> settler::run() {
         }
         co_await gather();
         std::vector<settled> batch = next_batch();
+        under_way_ = &batch;
         bool written = co_await write(batch);
         while (!written) {
             if (stopping_ && time_.now() >= deadline_) {
+                under_way_ = nullptr;
                 telemetry::log(telemetry::level::error, "settle_given_up", "results could not be written before the end; their deliveries are sent again after the lease",
                                {{"count", static_cast<std::int64_t>(batch.size() + waiting_.size())}, {"error", std::string_view{last_error_}}});
                 co_return;
@@ -52,8 +54,22 @@ asio::awaitable<void> settler::run() {
             co_await pause_after_failure(++failures);
             written = co_await write(batch);
         }
+        under_way_ = nullptr;
         failures = 0;
     }
+}
+
+// Repeated after the row was claimed again, a retry would count its attempt twice and a release would take the new claim away.
+bool settler::taken_already(std::int64_t delivery, int attempts) {
+    if (under_way_ == nullptr) return false;
+    for (auto& one : *under_way_) {
+        if (one.what.delivery != delivery || one.taken) continue;
+        const bool sets_free = one.what.outcome == lifecycle::outcome::retried || one.what.outcome == lifecycle::outcome::released;
+        const bool counted = one.what.outcome == lifecycle::outcome::retried && one.what.counts;
+        one.taken = sets_free && (!counted || attempts > one.row->row.attempts);
+        return one.taken;
+    }
+    return false;
 }
 
 asio::awaitable<void> settler::gather() {
@@ -80,7 +96,15 @@ asio::awaitable<bool> settler::write(std::vector<settled>& batch) {
     const bool repeated = failing_;
     std::vector<lifecycle::settlement> values;
     values.reserve(batch.size());
-    for (auto& one : batch) values.push_back(one.what);
+    for (auto& one : batch) {
+        if (!one.taken) values.push_back(one.what);
+    }
+    if (values.empty()) {
+        writing_ = 0;
+        failing_ = false;
+        report(batch, {}, repeated);
+        co_return true;
+    }
     const auto begun = time_.now();
     auto changed = co_await store_.settle(relay, values);
     if (changed) {
@@ -127,7 +151,7 @@ void settler::report(std::vector<settled>& batch, const std::vector<std::int64_t
     std::unordered_set<std::int64_t> really(changed.begin(), changed.end());
     std::int64_t missing = 0;
     for (auto& one : batch) {
-        const bool took = really.contains(one.what.delivery);
+        const bool took = one.taken || really.contains(one.what.delivery);
         if (!took && !repeated && one.what.outcome != lifecycle::outcome::released) ++missing;
         on_settled_(one, took || repeated);
     }

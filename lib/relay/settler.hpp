@@ -22,6 +22,7 @@ namespace asio = boost::asio;
 struct settled {
     held_ptr row;
     lifecycle::settlement what;
+    bool taken{false};  // the database has it, as a later claim of the delivery shows, although no reply said so yet
 };
 
 class settler {
@@ -35,6 +36,9 @@ public:
     [[nodiscard]] asio::awaitable<void> run();
     void stop(base::boot_time deadline);
     void hurry() { work_->ring(); }
+
+    // A claim has brought this delivery again. True: because a result of it, whose reply is not here yet, has set it free; that result is not written again and no longer stands for the delivery.
+    [[nodiscard]] bool taken_already(std::int64_t delivery, int attempts);
 
     [[nodiscard]] bool failing() const noexcept { return failing_; }
     [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size() + writing_; }
@@ -53,6 +57,7 @@ private:
     std::unique_ptr<ports::alarm> work_;
     std::function<void(settled&, bool)> on_settled_;
     std::deque<settled> waiting_;
+    std::vector<settled>* under_way_{nullptr};  // the batch that run() is writing
     std::size_t writing_{0};
     bool urgent_{false};      // somebody waits for this settlement (ordering key): no gathering
     bool failing_{false};

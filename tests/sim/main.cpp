@@ -16,7 +16,8 @@ using real_clock = std::chrono::steady_clock;
 
 struct options {
     std::uint64_t seed{0};
-    int stride{1};
+    int part{0};            // of `parts` processes that share the work
+    int parts{1};
     int seeds{0};           // 0: as many as the time allows
     double seconds{20};
     int hours{2};
@@ -40,7 +41,7 @@ void run_seeds(const options& o) {
     const auto spent = [&] { return std::chrono::duration<double>(real_clock::now() - begun).count(); };
     double simulated = 0;
     int n = 0;
-    for (std::uint64_t seed = o.seed; o.seeds > 0 ? n < o.seeds : (n == 0 || spent() < o.seconds); seed += static_cast<std::uint64_t>(o.stride), ++n) {
+    for (std::uint64_t seed = o.seed + static_cast<std::uint64_t>(o.part); o.seeds > 0 ? n < o.seeds : (n == 0 || spent() < o.seconds); seed += static_cast<std::uint64_t>(o.parts), ++n) {
         const auto r = play(seed, o.hours, jumps(seed), nullptr);
         simulated += o.hours;
         ++(r.report.empty() ? passed : failed);
@@ -56,7 +57,9 @@ void run_seeds(const options& o) {
 // Each mutation must be found; which seed finds it is told.
 void run_mutations(const options& o) {
     constexpr int most_seeds = 12;
+    int at = 0;
     for (const auto& m : sim::mutations()) {
+        if (at++ % o.parts != o.part) continue;
         if (!o.only.empty() && m.name.find(o.only) == std::string::npos) continue;
         std::string found;
         std::uint64_t seed = o.seed;
@@ -78,7 +81,8 @@ bool read(int argc, char** argv, options& o) {
         const auto value = [&] { return i + 1 < argc ? argv[++i] : ""; };
         if (name == "--seed") o.seed = std::strtoull(value(), nullptr, 10);
         else if (name == "--seeds") o.seeds = std::atoi(value());
-        else if (name == "--stride") o.stride = std::max(1, std::atoi(value()));
+        else if (name == "--parts") o.parts = std::max(1, std::atoi(value()));
+        else if (name == "--part") o.part = std::atoi(value());
         else if (name == "--seconds") o.seconds = std::atof(value());
         else if (name == "--hours") o.hours = std::max(1, std::atoi(value()));
         else if (name == "--mutations") o.mutations = true;
@@ -95,7 +99,7 @@ int main(int argc, char** argv) {
     telemetry::init_log("off", "text");
     options o;
     if (!read(argc, argv, o)) {
-        std::fprintf(stderr, "usage: simulation [--seed N] [--seeds N | --seconds S] [--stride N] [--hours H] [--mutations [--only WORDS]] [--log LEVEL]\n");
+        std::fprintf(stderr, "usage: simulation [--seed N] [--seeds N | --seconds S] [--part K --parts N] [--hours H] [--mutations [--only WORDS]] [--log LEVEL]\n");
         return 2;
     }
     if (o.seed == 0 && !o.mutations) o.seed = std::random_device{}() % 1'000'000U + 1;
@@ -103,7 +107,7 @@ int main(int argc, char** argv) {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     std::printf("seed %llu\n", static_cast<unsigned long long>(o.seed));
     if (o.mutations) run_mutations(o);
-    else run_seeds(o);
+    if (!o.mutations || o.seeds > 0) run_seeds(o);
     std::printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 && passed > 0 ? 0 : 1;
 }

@@ -30,9 +30,9 @@ results=$(mktemp -d /tmp/outboxd-simulation-XXXXXX)
 trap 'rm -rf "$results"' EXIT
 trap 'kill $one $two 2>/dev/null; exit 130' INT TERM
 side_by_side() {
-  "$program" "${first[@]}" >"$results/1" 2>&1 &
+  "$program" "${share[@]}" --parts 2 --part 0 >"$results/1" 2>&1 &
   one=$!
-  "$program" "${second[@]}" >"$results/2" 2>&1 &
+  "$program" "${share[@]}" --parts 2 --part 1 >"$results/2" 2>&1 &
   two=$!
   local status=0
   wait "$one" || status=1
@@ -45,12 +45,10 @@ if [ -n "$seed" ] && [ -z "$minutes" ]; then
 fi
 if [ -n "$minutes" ]; then
   [ -n "$seed" ] || seed=$((RANDOM * 32768 + RANDOM + 1))
-  first=(--seed "$seed" --stride 2 --seconds $((minutes * 60)) --hours "$hours")
-  second=(--seed $((seed + 1)) --stride 2 --seconds $((minutes * 60)) --hours "$hours")
+  share=(--seed "$seed" --seconds $((minutes * 60)) --hours "$hours")
 else
   # The suite's share is the same every time, so that a failure is the change's and not the day's.
-  first=(--seed 1 --seeds 8 --hours "$hours")
-  second=(--seed 1 --mutations)
+  share=(--seed 1 --seeds 6 --hours "$hours" --mutations)
 fi
 side_by_side
 status=$?

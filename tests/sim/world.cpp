@@ -54,9 +54,9 @@ world_result world::run() {
         run_until(now_ + 5min + pause(300));
         calm_down();
         run_until(now_ + calm_time);
-        check_after_calm();
+        if (!(options_.stop_at_violation && !watch_.violations().empty())) check_after_calm();
     }
-    result_.report = watch_.report();
+    result_.report += watch_.report();
     result_.sends = watch_.sends();
     result_.ended = watch_.ended();
     result_.duplicates = watch_.duplicates();
@@ -131,7 +131,7 @@ std::optional<store_fault> world::network(int number, std::string_view call) {
     if (it != stations_.end() && now_ < it->second.cut_until) {
         const double d = draw();
         if (d < 0.3) return store_fault{kind::error, base::errc::database_unreachable, base::milliseconds{1 + draw(200)}};
-        if (d < 0.4 && call == "claim") return store_fault{kind::done_late, base::errc::timeout, 5s, base::milliseconds{draw(15'000)}};
+        if (d < 0.7 && call == "claim") return store_fault{kind::done_late, base::errc::timeout, 5s, base::milliseconds{draw(90'000)}};
         if (d < 0.6) return store_fault{kind::reply_lost, base::errc::timeout, 5s};
         return store_fault{kind::late, base::errc::timeout, 5s};
     }
