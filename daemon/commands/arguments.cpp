@@ -67,15 +67,13 @@ std::optional<double> arguments::rate(std::string_view name) const {
 }
 
 int exit_code_for(const base::error& e) noexcept {
-    switch (e.code) {
-        case base::errc::database_unreachable: return exit_unreachable;
-        // Wrong password (28xxx) or no such database (3D000): there is no session, so for a supervisor it is unreachable too. Missing rights on a table (42501)
-        // are not.
-        case base::errc::database_denied:
-            return e.sqlstate.starts_with("28") || e.sqlstate.starts_with("3D") || e.sqlstate.empty() ? exit_unreachable : exit_failed;
-        case base::errc::bad_config: return exit_bad_config;
-        default: return exit_failed;
-    }
+    // No session was to be had: wrong password (28xxx), no such database (3D000), starting up or stopping (57Pxx), too many connections (53300). For a supervisor
+    // that is an unreachable database. Missing rights on a table (42501) are not.
+    const std::string_view state = e.sqlstate;
+    const bool no_session = state.starts_with("28") || state.starts_with("3D") || state.starts_with("57P") || state == "53300";
+    if (e.code == base::errc::database_unreachable || no_session) return exit_unreachable;
+    if (e.code == base::errc::database_denied && state.empty()) return exit_unreachable;
+    return e.code == base::errc::bad_config ? exit_bad_config : exit_failed;
 }
 
 }  // namespace outboxd::daemon
