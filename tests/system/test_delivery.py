@@ -149,7 +149,10 @@ def test_B70_every_attempt_verifies_with_the_secret_of_its_time(outbox, relays, 
         assert [r.signature_error for r in requests if r.signature_error] == []
         for event_id in ids:
             mine = receiver.of(event_id)
-            assert len({r.header("webhook-timestamp") for r in mine}) == len(mine), "an old timestamp was sent again"
+            # Two attempts may fall into one second, but none may carry the time of an earlier one.
+            for r in mine:
+                assert abs(r.arrived - int(r.header("webhook-timestamp"))) < 6, "an old timestamp was sent again"
+            assert len({r.header("webhook-timestamp") for r in mine}) > 1
             assert len({r.body for r in mine}) == 1
             assert len(mine[-1].header("webhook-signature").split(" ")) == 2, "both live secrets sign"
 

@@ -55,6 +55,9 @@ def merge(base, over):
     return out
 
 
+SECRET = re.compile(r"wh(?:sec|sk)_[A-Za-z0-9+/]{16,}")
+
+
 class Outboxd:
     """`outboxd run`. `database` is a URI; `config` is laid over a default fit for tests (free admin port, quick polls).
 
@@ -247,6 +250,12 @@ class Outboxd:
             for stream in (self.process.stdout, self.process.stderr):
                 stream.close()
         self._directory.cleanup()
+        self.assert_no_secret()
+
+    def assert_no_secret(self):
+        """Whatever a test did: no signing secret stands in what the daemon wrote."""
+        found = [line for line in [*self.lines, *self.stdout] if SECRET.search(line)]
+        assert not found, f"{len(found)} lines of the daemon show a signing secret"
 
     def __enter__(self):
         return self
