@@ -1,5 +1,6 @@
 // purge: what retention would do in its own time, now.
 #include <iostream>
+#include <thread>
 
 #include "admin/json_writer.hpp"
 #include "commands/context.hpp"
@@ -8,19 +9,36 @@
 namespace outboxd::daemon {
 namespace {
 
-int purge(const arguments& args) {
-    operator_session session(args);
+constexpr int batch = 1000;
+
+// Retention walks by number from where it last stood, a step at a time, so that it must be carried round once: done is a whole round that removed nothing.
+ports::purge_counts purge_all(operator_session& session) {
     const auto& keep = session.settings().retention;
     ports::purge_counts sum;
+    std::int64_t removed_in_round = 0;
+    int rounds = 0;
+    int idle = 0;
     progress bar("removed", 0);
     for (;;) {
-        const auto step = session.get(session.store().purge(keep.published, keep.failed, keep.attempts, 1000));
-        if (step.events == 0 && step.deliveries == 0 && step.attempts == 0) break;
-        sum.events += step.events;
-        sum.deliveries += step.deliveries;
-        sum.attempts += step.attempts;
+        const auto step = session.get(session.store().purge(keep.published, keep.failed, keep.attempts, batch));
+        const auto removed = step.events + step.deliveries + step.attempts;
+        const bool moved = step.events_at != sum.events_at || step.attempts_at != sum.attempts_at;
+        sum = {sum.events + step.events, sum.deliveries + step.deliveries, sum.attempts + step.attempts, step.events_at, step.attempts_at};
+        removed_in_round += removed;
         bar.at(sum.events + sum.deliveries + sum.attempts, "events " + std::to_string(sum.events));
+        if (step.events_at == 0) {
+            if (++rounds > 1 && removed_in_round == 0 && !moved) return sum;
+            removed_in_round = 0;
+        }
+        idle = removed == 0 && !moved ? idle + 1 : 0;
+        if (idle > 50) throw base::failure(base::make_error(base::errc::database_busy, "another process is at retention; try again later"));
+        if (idle > 2) std::this_thread::sleep_for(std::chrono::milliseconds{100});
     }
+}
+
+int purge(const arguments& args) {
+    operator_session session(args);
+    const auto sum = purge_all(session);
     if (args.json()) {
         admin::json_writer w;
         w.begin_object().member("events", sum.events).member("deliveries", sum.deliveries).member("attempts", sum.attempts).end_object();

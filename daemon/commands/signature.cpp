@@ -72,7 +72,8 @@ int sign(const arguments& args) {
         signer.keys.push_back(*key);
     }
     if (signer.keys.empty()) throw usage_error("'sign' wants --secret-file FILE or --secret TEXT");
-    const bool by_id = scheme == wire::signing_scheme::standard_webhooks;
+    // These two cover the fields that name and date the event; the others sign without them.
+    const bool by_id = scheme == wire::signing_scheme::standard_webhooks || scheme == wire::signing_scheme::rfc9421;
     const auto id = args.get("--id").value_or("");
     if (by_id && id.empty()) throw usage_error("'sign' wants --id ID: it is part of what is signed");
     const auto created = args.number("--timestamp", std::chrono::duration_cast<base::seconds>(now().time_since_epoch()).count(), 0, 1LL << 40);

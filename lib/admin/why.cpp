@@ -86,8 +86,7 @@ explanation claimed(const ports::delivery_facts& f) {
     const std::string who = "relay " + std::to_string(f.claimed_by) + (f.claimer.empty() ? "" : ", " + f.claimer);
     // The claim writes nothing but its owner, so its time is known only from below: not before the row was due.
     std::string text = "claimed by " + who + " since " + at(f.due_at) + " or later";
-    if (f.claimer_alive && f.rate_limited_now)
-        return {cause::rate_limited, "rate-limited" + (f.rate_limit.empty() ? std::string{} : " to " + f.rate_limit) + "; " + text, {}};
+    if (f.claimer_alive && f.rate_limited_now) return {cause::rate_limited, limited + (ahead.empty() ? "" : "; " + ahead), {}};
     if (f.claimer_alive) return {cause::claimed, text + "; its lease holds until " + at(f.claimer_lease_until), {}};
     return {cause::claimed,
             text + "; its lease ended" + (f.claimer_lease_until ? " at " + at(f.claimer_lease_until) : "") + ", another relay takes the delivery over",
@@ -124,6 +123,11 @@ explanation explain(const ports::delivery_facts& f, std::string_view default_rat
     if (auto e = ended(f)) return *e;
     if (auto e = not_routed(f)) return *e;
     if (auto e = held_by_endpoint(f)) return *e;
+    const std::string_view limit = f.rate_limit.empty() ? default_rate_limit : std::string_view{f.rate_limit};
+    const std::string limited = "rate-limited" + (limit.empty() ? std::string{} : " to " + std::string{limit});
+    // A relay holds more rows than the rate lets out: what it holds waits for the rate as well.
+    if (f.claimed_by != 0 && f.claimer_alive && f.rate_limited_now)
+        return {cause::rate_limited, limited + "; held by relay " + std::to_string(f.claimed_by), {}};
     if (f.claimed_by != 0) return claimed(f);
     if (!f.blocking_event_id.empty()) {
         return {cause::blocked_by_key,
@@ -136,7 +140,6 @@ explanation explain(const ports::delivery_facts& f, std::string_view default_rat
         return {cause::not_due, "not due until " + until_with_rest(f.due_at, f.now) + last, f.due_at};
     }
     if (f.live_relays == 0) return {cause::no_relay, "due since " + at(f.due_at) + ", but no relay is running", {}};
-    const std::string_view limit = f.rate_limit.empty() ? default_rate_limit : std::string_view{f.rate_limit};
     const std::string ahead =
         f.due_before.n == 0 ? "" : std::to_string(f.due_before.n) + (f.due_before.at_least ? "+" : "") + " deliveries of the lane are before it";
     if (f.rate_limited_now || (!limit.empty() && f.due_before.n > 0)) {

@@ -255,6 +255,8 @@ SELECT s.secret, (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::
 WHERE s.endpoint = $1 AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()) ORDER BY s.created_at DESC, s.id DESC LIMIT 100)sql";
 
 constexpr auto purge = R"sql(SELECT p.events, p.deliveries, p.attempts FROM @schema@.purge($1, $2, $3, $4) p)sql";
+constexpr auto purge_position = R"sql(
+SELECT coalesce((m.state ->> 'at')::bigint, 0), coalesce((m.state ->> 'attempt_at')::bigint, 0) FROM @schema@.maintenance m WHERE m.name = 'retention')sql";
 
 }  // namespace
 
@@ -293,6 +295,7 @@ operator_statements::operator_statements(std::string_view schema)
       rotate_secret(with_schema(postgres::rotate_secret, schema)),
       endpoint_for_test(with_schema(postgres::endpoint_for_test, schema)),
       secrets_for_test(with_schema(postgres::secrets_for_test, schema)),
-      purge(with_schema(postgres::purge, schema)) {}
+      purge(with_schema(postgres::purge, schema)),
+      purge_position(with_schema(postgres::purge_position, schema)) {}
 
 }  // namespace outboxd::postgres

@@ -20,7 +20,7 @@ struct operator_statements {
     std::string replay_scan, replay_failed, replay, copy_event;
     std::string list_endpoints, show_endpoint, secrets, endpoint_settings, add_endpoint, change_endpoint, set_enabled, set_paused, remove_endpoint,
         rotate_secret, endpoint_for_test, secrets_for_test;
-    std::string purge;
+    std::string purge, purge_position;
 };
 
 }  // namespace outboxd::postgres

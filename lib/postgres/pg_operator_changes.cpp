@@ -214,7 +214,9 @@ ports::async_result<ports::purge_counts> pg_operator_store::purge(base::millisec
     p.interval(published).interval(failed).interval(attempts).int4(batch);
     const auto r = co_await ask(sql_.purge, std::move(p));
     if (!r) co_return r.error();
-    co_return ports::purge_counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2)};
+    const auto at = co_await ask(sql_.purge_position, params{});
+    if (!at) co_return at.error();
+    co_return ports::purge_counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2), at->integer(0, 0), at->integer(0, 1)};
 }
 
 }  // namespace outboxd::postgres

@@ -181,9 +181,12 @@ asio::awaitable<void> relay::shut_down() {
     if (shared_.relay_id != 0 && all_written_) (void)co_await shared_.store.retire_relay(shared_.relay_id);
     shared_.store.close();
     shared_.sender.close();
-    if (!co_await shared_.group.drained(shared_.time.now() + seconds{1})) {
+    const bool gone = co_await shared_.group.drained(shared_.time.now() + seconds{1});
+    // What still waits for the database, the settler included, would outlive this relay.
+    if (!gone || writing_.size() > 0) {
         shared_.store.abort();
         co_await shared_.group.drained(shared_.time.now() + seconds{2});
+        co_await writing_.drained(shared_.time.now() + seconds{2});
     }
 }
 

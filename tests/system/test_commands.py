@@ -463,14 +463,16 @@ def test_endpoint_test_takes_the_path_of_deliveries_and_prints_the_phases(databa
 
 def test_purge_removes_what_retention_says_and_nothing_live(cluster, database, receiver):
     good(database, "endpoint", "add", "a", receiver.url("/ok"), "--set", "signing=none")
-    cluster.execute(database, "INSERT INTO outbox.event (event_type, payload) SELECT 't', '{}' FROM generate_series(1, 50)")
+    # More than one step of the walk, the first of which finds nothing to remove.
+    cluster.execute(database, "INSERT INTO outbox.event (event_type, payload, created_at, deliver_at)"
+                              " SELECT 't', '{}', now() - interval '40 days', CASE WHEN i <= 1100 THEN timestamptz '2099-01-01' END FROM generate_series(1, 1150) i")
     good(database, "drain")
-    insert(cluster, database, deliver_at="2099-01-01")
+    insert(cluster, database)
     assert document(database, "purge")["events"] == 0
     time_back = "UPDATE outbox.attempt SET finished_at = finished_at - interval '40 days', started_at = started_at - interval '40 days'"
     cluster.execute(database, time_back)
     assert document(database, "purge")["events"] == 50
-    assert cluster.value(database, "SELECT count(*) FROM outbox.event") == 1
+    assert cluster.value(database, "SELECT count(*) FROM outbox.event") == 1101
 
 
 # Signature tools ---------------------------------------------------------------------------------------------------
@@ -500,7 +502,7 @@ def test_a_generated_pair_signs_and_its_public_key_verifies(tmp_path):
 @pytest.mark.parametrize("scheme", ["github", "stripe", "rfc9421"])
 def test_other_schemes_verify_what_they_signed(tmp_path, scheme):
     (tmp_path / "secret").write_text(SECRET)
-    signed = json.loads(run_command("sign", "--scheme", scheme, "--secret-file", tmp_path / "secret", "--url", "https://h.example/p", "--json", stdin="{}").stdout)
+    signed = json.loads(run_command("sign", "--scheme", scheme, "--secret-file", tmp_path / "secret", "--url", "https://h.example/p", "--id", "e1", "--json", stdin="{}").stdout)
     headers = []
     for name, value in signed.items():
         headers += ["--header", f"{name}: {value}"]
