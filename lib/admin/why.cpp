@@ -86,7 +86,6 @@ explanation claimed(const ports::delivery_facts& f) {
     const std::string who = "relay " + std::to_string(f.claimed_by) + (f.claimer.empty() ? "" : ", " + f.claimer);
     // The claim writes nothing but its owner, so its time is known only from below: not before the row was due.
     std::string text = "claimed by " + who + " since " + at(f.due_at) + " or later";
-    if (f.claimer_alive && f.rate_limited_now) return {cause::rate_limited, limited + (ahead.empty() ? "" : "; " + ahead), {}};
     if (f.claimer_alive) return {cause::claimed, text + "; its lease holds until " + at(f.claimer_lease_until), {}};
     return {cause::claimed,
             text + "; its lease ended" + (f.claimer_lease_until ? " at " + at(f.claimer_lease_until) : "") + ", another relay takes the delivery over",
@@ -143,7 +142,7 @@ explanation explain(const ports::delivery_facts& f, std::string_view default_rat
     const std::string ahead =
         f.due_before.n == 0 ? "" : std::to_string(f.due_before.n) + (f.due_before.at_least ? "+" : "") + " deliveries of the lane are before it";
     if (f.rate_limited_now || (!limit.empty() && f.due_before.n > 0)) {
-        return {cause::rate_limited, "rate-limited" + (limit.empty() ? std::string{} : " to " + std::string{limit}) + (ahead.empty() ? "" : "; " + ahead), {}};
+        return {cause::rate_limited, limited + (ahead.empty() ? "" : "; " + ahead), {}};
     }
     return {cause::waiting, "due since " + at(f.due_at) + (ahead.empty() ? ", a relay takes it next" : "; " + ahead), {}};
 }

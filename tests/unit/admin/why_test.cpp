@@ -162,6 +162,14 @@ TEST_CASE("every state of a delivery has one cause and a sentence that names it"
              f.due_before = {40, false};
          },
          cause::rate_limited, "rate-limited to 5/s; 40 deliveries"},
+        {"held back by the rate in a relay",
+         [](facts& f) {
+             f.claimed_by = 7;
+             f.claimer_alive = true;
+             f.rate_limited_now = true;
+             f.rate_limit = "5/s";
+         },
+         cause::rate_limited, "rate-limited to 5/s; held by relay 7"},
         {"behind others",
          [](facts& f) {
              f.due_before = {1000, true};
