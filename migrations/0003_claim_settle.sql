@@ -6,7 +6,7 @@
 -- other), one writes claimed_by, which no index names (HOT). No lock outlives the call.
 --
 -- Row 1 is the report, id NULL: now (server clock, seconds), xmin and xmax of the snapshot before the scans, cursor (lane
--- after which discovery goes on, null = begin anew), wrapped, keys (per lane whose ordering keys were not all visited the
+-- after which discovery goes on, null = begin anew), wrapped, more (due rows were left for want of bytes), keys (per lane whose ordering keys were not all visited the
 -- last one; null = the walk that began at p_after_key came round). With now, xmin and xmax a relay keeps a lower bound per
 -- lane: rows that commit later than a claim have due_at >= that claim's now, or belong to a transaction below its xmax;
 -- once a later claim's xmin has passed that xmax, nothing new can appear below that now.
@@ -44,6 +44,7 @@ DECLARE
     v_odd      constant int := (random() < 0.5)::int;
     v_tids     tid[];
     v_cut      jsonb;
+    v_more     boolean;
 BEGIN
     PERFORM FROM @schema@.relay r WHERE r.id = p_relay AND r.epoch = p_epoch AND r.lease_until > clock_timestamp();
     IF NOT FOUND THEN
@@ -183,14 +184,15 @@ BEGIN
            (SELECT jsonb_object_agg(p.lane, CASE WHEN p.cut THEN p.last_key END)
             FROM picked p
             WHERE p.n IS NOT DISTINCT FROM nullif(p.of, 0) AND (p.cut AND p.last_key IS NOT NULL OR NOT p.cut AND p.after_key IS NOT NULL)
-              AND (p.tid IS NULL OR EXISTS (SELECT FROM taken t WHERE t.ord = p.ord AND t.n = p.n)))
-      INTO v_tids, v_cut;
+              AND (p.tid IS NULL OR EXISTS (SELECT FROM taken t WHERE t.ord = p.ord AND t.n = p.n))),
+           (SELECT count(*) FROM summed s WHERE s.pos <= p_max_rows) > (SELECT count(*) FROM taken)
+      INTO v_tids, v_cut, v_more;
 
     RETURN QUERY SELECT NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::int, NULL::int,
         NULL::timestamptz, NULL::timestamptz, NULL::int, NULL::text, NULL::smallint,
         jsonb_build_object('now', round(extract(epoch FROM v_now), 6),
                            'xmin', pg_snapshot_xmin(v_snapshot)::text::bigint, 'xmax', pg_snapshot_xmax(v_snapshot)::text::bigint,
-                           'cursor', v_cursor, 'wrapped', v_wrapped, 'keys', coalesce(v_cut, '{}'));
+                           'cursor', v_cursor, 'wrapped', v_wrapped, 'more', v_more, 'keys', coalesce(v_cut, '{}'));
     IF v_tids IS NULL THEN
         RETURN;
     END IF;

@@ -11,28 +11,30 @@ namespace {
 
 constexpr int batch = 1000;
 
-// Retention walks by number from where it last stood, a step at a time, so that it must be carried round once: done is a whole round that removed nothing.
+// Retention walks by number from where it last stood, a step at a time: done is a whole round that removed nothing and left the walk over attempts where it was.
 ports::purge_counts purge_all(operator_session& session) {
     const auto& keep = session.settings().retention;
     ports::purge_counts sum;
     std::int64_t removed_in_round = 0;
-    int rounds = 0;
+    std::int64_t attempts_at = -1;  // when the round began; the first round may have begun in the middle
     int idle = 0;
     progress bar("removed", 0);
     for (;;) {
         const auto step = session.get(session.store().purge(keep.published, keep.failed, keep.attempts, batch));
-        const auto removed = step.events + step.deliveries + step.attempts;
-        const bool moved = step.events_at != sum.events_at || step.attempts_at != sum.attempts_at;
-        sum = {sum.events + step.events, sum.deliveries + step.deliveries, sum.attempts + step.attempts, step.events_at, step.attempts_at};
-        removed_in_round += removed;
-        bar.at(sum.events + sum.deliveries + sum.attempts, "events " + std::to_string(sum.events));
-        if (step.events_at == 0) {
-            if (++rounds > 1 && removed_in_round == 0 && !moved) return sum;
-            removed_in_round = 0;
+        if (step.ran_at == sum.ran_at) {
+            if (++idle > 50) throw base::failure(base::make_error(base::errc::database_busy, "another process is at retention; try again later"));
+            std::this_thread::sleep_for(std::chrono::milliseconds{100});
+            continue;
         }
-        idle = removed == 0 && !moved ? idle + 1 : 0;
-        if (idle > 50) throw base::failure(base::make_error(base::errc::database_busy, "another process is at retention; try again later"));
-        if (idle > 2) std::this_thread::sleep_for(std::chrono::milliseconds{100});
+        idle = 0;
+        const auto removed = step.events + step.deliveries + step.attempts;
+        removed_in_round += removed;
+        sum = {sum.events + step.events, sum.deliveries + step.deliveries, sum.attempts + step.attempts, step.events_at, step.attempts_at, step.ran_at};
+        if (removed > 0) bar.at(sum.events + sum.deliveries + sum.attempts, "events " + std::to_string(sum.events));
+        if (step.events_at != 0) continue;
+        if (removed_in_round == 0 && step.attempts_at == attempts_at) return sum;
+        attempts_at = step.attempts_at;
+        removed_in_round = 0;
     }
 }
 

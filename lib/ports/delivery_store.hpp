@@ -69,6 +69,7 @@ struct claim_reply {
     std::uint64_t xmax{0};
     std::string cursor;          // where discovery goes on
     bool wrapped{false};
+    bool more{false};            // due rows were left behind for want of bytes
     std::vector<std::pair<std::string, std::string>> keys;  // lane -> where its key scan goes on ("" = from the start)
 };
 

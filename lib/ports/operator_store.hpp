@@ -217,6 +217,8 @@ struct purge_counts {
     std::int64_t events{0}, deliveries{0}, attempts{0};
     // Where the walks over events and attempts stand after this step; the one over events begins anew at 0.
     std::int64_t events_at{0}, attempts_at{0};
+    // When the last step ran, by the server's clock in us since the epoch. Unchanged after a step: another process was at retention and the step did nothing.
+    std::int64_t ran_at{0};
 };
 struct retry_reply {
     std::int64_t delivery{0};

@@ -157,7 +157,7 @@ asio::awaitable<base::result<void>> connection::impl::connect_once(const conninf
     conn = PQconnectStartParams(list.keywords.data(), list.values.data(), 0);
     if (conn == nullptr) co_return base::make_error(base::errc::internal, "no memory for a database connection");
     PQsetErrorVerbosity(conn, PQERRORS_VERBOSE);  // the only way to learn the SQLSTATE of a refused login
-    PQsetNoticeReceiver(conn, [](void*, const PGresult*) {}, nullptr);
+    PQsetNoticeReceiver(conn, [](void* self, const PGresult* r) { static_cast<connection::impl*>(self)->note_notice(r); }, this);
     if (PQstatus(conn) != CONNECTION_BAD) {
         arm(deadline);
         const auto before = generation;

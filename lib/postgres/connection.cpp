@@ -90,6 +90,7 @@ void connection::impl::detach() {
 void connection::impl::close() noexcept {
     ++generation;
     connected = false;
+    farewell = false;
     disarm();
     lookup.cancel();
     detach();
@@ -103,6 +104,12 @@ void connection::impl::keep_notifications() {
         if (notifications.size() < notification_limit) notifications.push_back({n->relname, n->extra});
         PQfreemem(n);
     }
+}
+
+// Notices are of no interest, but for the one that comes between statements: idle timeout, shutdown, an operator's hand. The end of the stream may follow a moment later.
+void connection::impl::note_notice(const PGresult* r) noexcept {
+    const char* severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    if (severity != nullptr && (std::string_view{severity} == "FATAL" || std::string_view{severity} == "PANIC")) farewell = true;
 }
 
 base::result<void> connection::impl::consume() {
@@ -261,12 +268,10 @@ asio::awaitable<base::result<notification>> connection::next_notification(base::
 bool connection::is_open() const noexcept { return impl_->connected; }
 
 bool connection::still_open() noexcept {
-    // Twice: the first may read the server's farewell, only the second sees the end behind it.
-    for (int turn = 0; turn < 2 && impl_->connected; ++turn) {
-        const int ok = PQconsumeInput(impl_->conn);
-        impl_->keep_notifications();
-        if (ok == 0 || PQstatus(impl_->conn) == CONNECTION_BAD) impl_->close();
-    }
+    if (!impl_->connected) return false;
+    const int ok = PQconsumeInput(impl_->conn);
+    impl_->keep_notifications();  // parses what was read
+    if (ok == 0 || impl_->farewell || PQstatus(impl_->conn) == CONNECTION_BAD) impl_->close();
     return impl_->connected;
 }
 

@@ -42,6 +42,7 @@ struct connection::impl : std::enable_shared_from_this<connection::impl> {
     void attach();                    // gives the descriptor to the loop
     void detach();
     void keep_notifications();
+    void note_notice(const PGresult* r) noexcept;
     void close() noexcept;
 
     asio::any_io_executor executor;
@@ -51,6 +52,7 @@ struct connection::impl : std::enable_shared_from_this<connection::impl> {
     PGconn* conn{nullptr};
     bool connected{false};
     bool timed_out{false};
+    bool farewell{false};         // the server said between statements that it ends the session
     std::uint64_t armed{0};       // number of the armed deadline, so that a late timer does not hit the next operation
     std::uint64_t generation{0};  // counts closings: a coroutine that wakes in another generation lost its connection
     std::deque<notification> notifications;

@@ -256,7 +256,8 @@ WHERE s.endpoint = $1 AND (s.expires_at IS NULL OR s.expires_at > clock_timestam
 
 constexpr auto purge = R"sql(SELECT p.events, p.deliveries, p.attempts FROM @schema@.purge($1, $2, $3, $4) p)sql";
 constexpr auto purge_position = R"sql(
-SELECT coalesce((m.state ->> 'at')::bigint, 0), coalesce((m.state ->> 'attempt_at')::bigint, 0) FROM @schema@.maintenance m WHERE m.name = 'retention')sql";
+SELECT coalesce((m.state ->> 'at')::bigint, 0), coalesce((m.state ->> 'attempt_at')::bigint, 0),
+       coalesce((extract(epoch FROM m.last_run) * 1000000)::bigint, 0) FROM @schema@.maintenance m WHERE m.name = 'retention')sql";
 
 }  // namespace
 

@@ -216,7 +216,7 @@ ports::async_result<ports::purge_counts> pg_operator_store::purge(base::millisec
     if (!r) co_return r.error();
     const auto at = co_await ask(sql_.purge_position, params{});
     if (!at) co_return at.error();
-    co_return ports::purge_counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2), at->integer(0, 0), at->integer(0, 1)};
+    co_return ports::purge_counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2), at->integer(0, 0), at->integer(0, 1), at->integer(0, 2)};
 }
 
 }  // namespace outboxd::postgres

@@ -88,7 +88,7 @@ ports::claimed read_claimed(const query_result& r, int row) {
     return c;
 }
 
-// {"now": seconds, "xmin": n, "xmax": n, "cursor": text or null, "wrapped": bool, "keys": {lane: key or null}}
+// {"now": seconds, "xmin": n, "xmax": n, "cursor": text or null, "wrapped": bool, "more": bool, "keys": {lane: key or null}}
 bool read_report(std::string_view text, ports::claim_reply& reply) {
     thread_local simdjson::dom::parser parser;
     simdjson::dom::element root;
@@ -101,6 +101,8 @@ bool read_report(std::string_view text, ports::claim_reply& reply) {
     if (root["cursor"].get(cursor) == simdjson::SUCCESS) reply.cursor = cursor;
     bool wrapped = false;
     if (root["wrapped"].get(wrapped) == simdjson::SUCCESS) reply.wrapped = wrapped;
+    bool more = false;
+    if (root["more"].get(more) == simdjson::SUCCESS) reply.more = more;
     simdjson::dom::object keys;
     if (root["keys"].get(keys) != simdjson::SUCCESS) return true;
     for (const auto& [name, value] : keys) {

@@ -70,6 +70,8 @@ void session::end_turn() noexcept {
 void session::note(session_event event, const std::optional<base::error>& why) {
     const auto next = state_.step(event, random());
     if (why) last_fault_ = *why;
+    if (event == session_event::served) served_ = true;
+    if (event == session_event::connected) served_ = false;
     if (next.pause.count() > 0) retry_at_ = steady::now() + next.pause;
     if (next.report_down && why) {
         telemetry::log(telemetry::level::warn, "database_down", why->text, {{"session", options_.purpose}, {"code", base::to_string(why->code)}, {"sqlstate", why->sqlstate}});
@@ -97,7 +99,9 @@ asio::awaitable<std::optional<base::error>> session::make_ready(time_point end) 
     for (;;) {
         if (aborted_) co_return aborted();
         if (state_.phase() == session_phase::ready && !connection_.still_open()) {
-            note(session_event::lost, base::make_error(base::errc::database_unreachable, "the server ended the idle session (" + connection_.description() + ")"));
+            // No fault when it served before: idle timeouts and pooler restarts cost nobody anything. One that ends before it ever serves is.
+            const auto why = base::make_error(base::errc::database_unreachable, "the server ended the idle session (" + connection_.description() + ")");
+            note(served_ ? session_event::closed : session_event::lost, served_ ? std::nullopt : std::optional{why});
         }
         if (state_.phase() == session_phase::ready) co_return std::nullopt;
         if (state_.phase() == session_phase::backing_off) {

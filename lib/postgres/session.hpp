@@ -64,6 +64,7 @@ private:
     std::deque<waiter*> waiters_;
     bool taken_{false};
     bool aborted_{false};
+    bool served_{false};         // since it was connected
     bool read_committed_{true};  // the database's default isolation; when it is stricter, each statement gets a transaction of its own kind
     std::uint64_t connects_{0};
     std::minstd_rand generator_{std::random_device{}()};

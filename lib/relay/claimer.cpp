@@ -19,6 +19,18 @@ constexpr std::size_t max_timed_wakes = 100'000;
 
 bool past(const ports::lane_bound& a, const ports::lane_bound& b) { return a.due_at != b.due_at ? a.due_at > b.due_at : a.id > b.id; }
 
+// From the sending of a claim until its rows are filed.
+class under_way {
+public:
+    explicit under_way(settler& settlements) : settlements_(settlements) { settlements_.claim_under_way(true); }
+    ~under_way() { settlements_.claim_under_way(false); }
+    under_way(const under_way&) = delete;
+    under_way& operator=(const under_way&) = delete;
+
+private:
+    settler& settlements_;
+};
+
 }  // namespace
 
 claimer::claimer(engine& shared) : shared_(shared), work_(shared.time.make_alarm()) {}
@@ -97,6 +109,7 @@ asio::awaitable<void> claimer::run() {
 
 asio::awaitable<bool> claimer::claim_once(plan p) {
     const auto begun = shared_.time.now();
+    const under_way guard(shared_.settlements);
     auto reply = co_await shared_.store.claim(p.request);
     const auto now = shared_.time.now();
     if (!reply) {
@@ -120,8 +133,8 @@ asio::awaitable<bool> claimer::claim_once(plan p) {
     safe_.observe(reply->now, reply->xmin, reply->xmax);
     if (p.request.discover_lanes > 0) {
         next_discovery_ = now + std::max<base::boot_clock::duration>(milliseconds{5}, (now - begun) * 10);
-        cursor_ = reply->cursor;
-        if (reply->wrapped && discover_round_) {
+        if (!reply->more) cursor_ = reply->cursor;  // what was left behind is looked for again
+        if (reply->wrapped && !reply->more && discover_round_) {
             discover_round_ = false;
             empty_round_ = !round_found_rows_ && reply->rows.empty();
             round_found_rows_ = false;
@@ -194,10 +207,20 @@ void claimer::file_row(ports::claimed row, base::boot_time now) {
     one->row = std::move(row);
     one->relay = shared_.relay_id;
     one->home = &l;
-    (void)shared_.lanes.enqueue(std::move(one));  // a row that is held already was claimed again after a lost reply
+    if (!shared_.lanes.enqueue(std::move(one))) look_for_strays(now);  // claimed again after a lost reply
+}
+
+// A claim of a row that is held already may stay behind in our name when what was held ends: whatever nobody holds is handed back later.
+void claimer::look_for_strays(base::boot_time now) {
+    const auto when = now + shared_.lease.length() / 2;
+    if (reconcile_at_.empty() || reconcile_at_.back() < when) reconcile_at_.push_back(when);
 }
 
 void claimer::hand_back(ports::claimed row, lane& l, base::milliseconds pause) {
+    if (!shared_.lanes.hold(row.delivery)) {
+        look_for_strays(shared_.time.now());
+        return;
+    }
     settled one;
     one.what.delivery = row.delivery;
     one.what.outcome = lifecycle::outcome::released;
@@ -225,8 +248,9 @@ void claimer::move_bounds(const ports::claim_reply& reply, plan& p) {
     for (std::size_t i = 0; i < p.asked.size(); ++i) {
         lane& l = *p.asked[i];
         const auto& s = by_lane[l.name];
-        const bool full = s.rows >= p.request.lanes[i].limit || static_cast<int>(reply.rows.size()) >= p.request.max_rows;
-        l.hot = s.rows > 0 && (full || s.rows * 2 >= p.request.lanes[i].limit);
+        const bool full = s.rows >= p.request.lanes[i].limit || static_cast<int>(reply.rows.size()) >= p.request.max_rows || reply.more;
+        l.hot = reply.more || (s.rows > 0 && (full || s.rows * 2 >= p.request.lanes[i].limit));
+        if (l.hot) list(l);
         if (!safe) continue;
         const ports::lane_bound ceiling{*safe - safety_margin, 0};
         std::optional<ports::lane_bound> next = s.last;
@@ -238,7 +262,7 @@ void claimer::move_bounds(const ports::claim_reply& reply, plan& p) {
     for (const auto& [name, s] : by_lane) {
         lane& l = shared_.lanes.at(std::string(name));
         const bool asked = std::find(p.asked.begin(), p.asked.end(), &l) != p.asked.end();
-        if (!asked && s.rows >= p.request.discover_limit) l.hot = true;
+        if (!asked && (reply.more || s.rows >= p.request.discover_limit)) l.hot = true;
     }
 }
 

@@ -46,6 +46,8 @@ public:
     [[nodiscard]] held_ptr take();
     // The attempt of a delivery of this lane is over (settled or not).
     void finished(lane& l, std::int64_t bytes);
+    // A claimed row that is handed back at once counts as held until that is written. False: this relay holds it already.
+    bool hold(std::int64_t delivery) { return held_ids_.insert(delivery).second; }
     // The delivery is no longer this relay's: settled, or lost.
     void forget(std::int64_t delivery) { held_ids_.erase(delivery); }
     // Something that decides about the lane changed (endpoint, circuit, window).

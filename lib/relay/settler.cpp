@@ -52,6 +52,7 @@ asio::awaitable<void> settler::run() {
                 co_return;
             }
             co_await pause_after_failure(++failures);
+            co_await wait_for_claim();
             written = co_await write(batch);
         }
         under_way_ = nullptr;
@@ -145,6 +146,10 @@ asio::awaitable<void> settler::pause_after_failure(int failures) {
         co_await work_->wait(until);
         if (stopping_) break;
     }
+}
+
+asio::awaitable<void> settler::wait_for_claim() {
+    while (claim_under_way_ && time_.now() < deadline_) co_await work_->wait(std::min(deadline_, time_.now() + std::chrono::milliseconds{20}));
 }
 
 void settler::report(std::vector<settled>& batch, const std::vector<std::int64_t>& changed, bool repeated) {

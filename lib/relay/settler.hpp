@@ -39,6 +39,8 @@ public:
 
     // A claim has brought this delivery again. True: because a result of it, whose reply is not here yet, has set it free; that result is not written again and no longer stands for the delivery.
     [[nodiscard]] bool taken_already(std::int64_t delivery, int attempts);
+    // While a claim is under way no batch is written a second time: the claim may have taken a row that the first time set free.
+    void claim_under_way(bool yes) noexcept { claim_under_way_ = yes; }
 
     [[nodiscard]] bool failing() const noexcept { return failing_; }
     [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size() + writing_; }
@@ -49,6 +51,7 @@ private:
     [[nodiscard]] std::vector<settled> next_batch();
     [[nodiscard]] asio::awaitable<bool> write(std::vector<settled>& batch);
     [[nodiscard]] asio::awaitable<void> pause_after_failure(int failures);
+    [[nodiscard]] asio::awaitable<void> wait_for_claim();
     void report(std::vector<settled>& batch, const std::vector<std::int64_t>& changed, bool repeated);
 
     ports::delivery_store& store_;
@@ -60,6 +63,7 @@ private:
     std::vector<settled>* under_way_{nullptr};  // the batch that run() is writing
     std::size_t writing_{0};
     bool urgent_{false};      // somebody waits for this settlement (ordering key): no gathering
+    bool claim_under_way_{false};
     bool failing_{false};
     bool stopping_{false};
     base::boot_time deadline_{base::boot_time::max()};

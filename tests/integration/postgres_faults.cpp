@@ -129,7 +129,7 @@ TEST_CASE("[B77] a table that is renamed, a column that is gone or of another ty
     const change changes[] = {
         {"alter table outbox.delivery rename to delivery_away", "alter table outbox.delivery_away rename to delivery", "table delivery is missing"},
         {"alter table outbox.delivery rename column due_at to due", "alter table outbox.delivery rename column due to due_at", "column delivery.due_at is missing"},
-        {"alter table outbox.delivery alter column attempts type bigint", "alter table outbox.delivery alter column attempts type int", "column delivery.attempts is bigint and not integer"},
+        {"alter table outbox.delivery alter column rescued type bigint", "alter table outbox.delivery alter column rescued type int", "column delivery.rescued is bigint and not integer"},
         {"alter table outbox.delivery drop constraint delivery_pkey", "alter table outbox.delivery add constraint delivery_pkey primary key (id)", "delivery.id has no unique index"},
         {"alter table outbox.endpoint rename to e2; create view outbox.endpoint as select * from outbox.e2", "drop view outbox.endpoint; alter table outbox.e2 rename to endpoint", "endpoint is no table"},
         {"alter function outbox.rescue(bigint, int, int) rename to rescue2", "alter function outbox.rescue2(bigint, int, int) rename to rescue", "function rescue(bigint,integer,integer) is missing"},

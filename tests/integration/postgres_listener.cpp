@@ -58,7 +58,7 @@ public:
         directory_.write("users.txt", "\"postgres\" \"\"\n", 0644);
         ini_ = directory_.write("pgbouncer.ini",
                                 "[databases]\n" + database + " = host=127.0.0.1 port=" + std::to_string(server.port()) + "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " + std::to_string(port_) +
-                                    "\nunix_socket_dir =\nauth_type = any\nauth_file = " + (directory_.path() / "users.txt").string() +
+                                    "\nunix_socket_dir =\nauth_type = trust\nauth_file = " + (directory_.path() / "users.txt").string() +
                                     "\npool_mode = transaction\ndefault_pool_size = 2\nuser = postgres\nlogfile = /dev/null\nadmin_users = postgres\n",
                                 0644);
         std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);

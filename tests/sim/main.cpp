@@ -21,6 +21,7 @@ struct options {
     int seeds{0};           // 0: as many as the time allows
     double seconds{20};
     int hours{2};
+    std::int64_t trace{0};
     bool mutations{false};
     std::string only;
 };
@@ -31,8 +32,8 @@ int failed = 0;
 // Every third seed moves the server's clock, under which some promises about moments cannot hold and are not asked for.
 bool jumps(std::uint64_t seed) { return seed % 3 == 0; }
 
-sim::world_result play(std::uint64_t seed, int hours, bool clock_jumps, const sim::mutation* broken) {
-    sim::world world({seed, std::chrono::hours{hours}, clock_jumps, broken, true});
+sim::world_result play(std::uint64_t seed, int hours, bool clock_jumps, const sim::mutation* broken, std::int64_t trace = 0) {
+    sim::world world({seed, std::chrono::hours{hours}, clock_jumps, broken, true, trace});
     return world.run();
 }
 
@@ -42,7 +43,7 @@ void run_seeds(const options& o) {
     double simulated = 0;
     int n = 0;
     for (std::uint64_t seed = o.seed + static_cast<std::uint64_t>(o.part); o.seeds > 0 ? n < o.seeds : (n == 0 || spent() < o.seconds); seed += static_cast<std::uint64_t>(o.parts), ++n) {
-        const auto r = play(seed, o.hours, jumps(seed), nullptr);
+        const auto r = play(seed, o.hours, jumps(seed), nullptr, o.trace);
         simulated += o.hours;
         ++(r.report.empty() ? passed : failed);
         std::printf("%s seed %llu: %d h, %lld events, %lld requests, %lld deliveries ended, %lld sent again after a success, %lld crashes, %lld claims rescued\n", r.report.empty() ? "ok" : "not ok",
@@ -52,6 +53,15 @@ void run_seeds(const options& o) {
         std::fflush(stdout);
     }
     std::printf("%.0f simulated hours in %.1f s, %.0f a minute\n", simulated, spent(), simulated / spent() * 60.0);
+}
+
+// A seed tells everything: played twice it gives the same run.
+void run_twice(std::uint64_t seed) {
+    const auto one = play(seed, 1, true, nullptr);
+    const auto two = play(seed, 1, true, nullptr);
+    const bool same = one.report == two.report && one.events == two.events && one.sends == two.sends && one.ended == two.ended && one.steps == two.steps;
+    ++(same ? passed : failed);
+    std::printf("%s seed %llu played twice gives the same run\n", same ? "ok" : "not ok", static_cast<unsigned long long>(seed));
 }
 
 // Each mutation must be found; which seed finds it is told.
@@ -82,6 +92,7 @@ bool read(int argc, char** argv, options& o) {
         if (name == "--seed") o.seed = std::strtoull(value(), nullptr, 10);
         else if (name == "--seeds") o.seeds = std::atoi(value());
         else if (name == "--parts") o.parts = std::max(1, std::atoi(value()));
+        else if (name == "--trace") o.trace = std::atoll(value());
         else if (name == "--part") o.part = std::atoi(value());
         else if (name == "--seconds") o.seconds = std::atof(value());
         else if (name == "--hours") o.hours = std::max(1, std::atoi(value()));
@@ -99,13 +110,14 @@ int main(int argc, char** argv) {
     telemetry::init_log("off", "text");
     options o;
     if (!read(argc, argv, o)) {
-        std::fprintf(stderr, "usage: simulation [--seed N] [--seeds N | --seconds S] [--part K --parts N] [--hours H] [--mutations [--only WORDS]] [--log LEVEL]\n");
+        std::fprintf(stderr, "usage: simulation [--seed N] [--seeds N | --seconds S] [--part K --parts N] [--hours H] [--mutations [--only WORDS]] [--trace EVENT] [--log LEVEL]\n");
         return 2;
     }
     if (o.seed == 0 && !o.mutations) o.seed = std::random_device{}() % 1'000'000U + 1;
     if (o.seed == 0) o.seed = 1;
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     std::printf("seed %llu\n", static_cast<unsigned long long>(o.seed));
+    if (o.mutations && o.part == 0) run_twice(o.seed);
     if (o.mutations) run_mutations(o);
     if (!o.mutations || o.seeds > 0) run_seeds(o);
     std::printf("%d passed, %d failed\n", passed, failed);

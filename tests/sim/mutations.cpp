@@ -118,8 +118,8 @@ mutation layered(std::string name, bool clock_jumps = false) {
     return {std::move(name), {}, [](ports::delivery_store& below) -> std::unique_ptr<store_layer> { return std::make_unique<Layer>(below); }, clock_jumps};
 }
 
-mutation broken(std::string name, bool broken_rules::* rule) {
-    return {std::move(name), [rule](broken_rules& rules) { rules.*rule = true; }, {}, false};
+mutation broken(std::string name, bool broken_rules::* rule, bool clock_jumps = false) {
+    return {std::move(name), [rule](broken_rules& rules) { rules.*rule = true; }, {}, clock_jumps};
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ const std::vector<mutation>& mutations() {
         broken("settle without fence", &broken_rules::settle_unfenced),
         broken("claimed rows are claimed again", &broken_rules::claims_the_claimed),
         broken("a claim of an earlier session is served", &broken_rules::epoch_unchecked),
-        broken("a relay without a lease is served", &broken_rules::lease_unchecked),
+        broken("a relay without a lease is served", &broken_rules::lease_unchecked, true),
         broken("the living are rescued from", &broken_rules::rescues_the_living),
         broken("rescues without end", &broken_rules::rescues_unlimited),
         broken("ordering keys ignored", &broken_rules::order_ignored),

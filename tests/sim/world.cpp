@@ -42,6 +42,7 @@ world::world(world_options options)
       database_([this] { return wall(now_) + server_skew_; }),
       watch_(database_, [this] { return now_; }, {settings_->relay.lease, 8, settings_->relay.max_rescues}) {
     if (options_.broken != nullptr && options_.broken->database) options_.broken->database(database_.broken);
+    watch_.trace(options_.trace);
     set_up_endpoints();
 }
 
@@ -115,7 +116,7 @@ void world::start_relay() {
     p.time.wall_skew = std::chrono::hours{draw(48) - 24};
     p.store.on_call([this, number](int, std::string_view call) { return network(number, call); });
     p.store.on_late([this](base::milliseconds in, std::function<void()> work) { plan_in(in, std::move(work)); });
-    p.sender.on_send([this](const testkit::sent_request& r) { return receiver(r); });
+    p.sender.on_send([this, number](const testkit::sent_request& r) { return receiver(number, r); });
     p.run();
     p.advance_to(now_);
     s.listening = draw() < 0.8;
@@ -140,7 +141,7 @@ std::optional<store_fault> world::network(int number, std::string_view call) {
         case 0: return store_fault{kind::error, base::errc::database_unreachable, moment};
         case 1: return store_fault{kind::error, base::errc::database_busy, moment};
         case 2: return store_fault{kind::reply_lost, base::errc::database_unreachable, base::milliseconds{1 + draw(3000)}};
-        case 3: return store_fault{kind::late, base::errc::timeout, 5s};
+        case 3: return store_fault{call == "claim" ? kind::done_late : kind::late, base::errc::timeout, 5s, base::milliseconds{draw(20'000)}};
         default: return store_fault{kind::slow, base::errc::timeout, base::milliseconds{1 + draw(2500)}, base::milliseconds{1 + draw(2500)}};
     }
 }
@@ -221,7 +222,9 @@ void world::write_one() {
         }
     }
     if (e.ordering_key || draw() < 0.85) {
-        announce(database_.insert(e), e, to);
+        const auto event = database_.insert(e);
+        if (draw() < 0.001) poison_.insert("event-" + std::to_string(event));
+        announce(event, e, to);
         return;
     }
     if (draw() < 0.3) {
@@ -242,7 +245,11 @@ void world::write_one() {
     });
 }
 
-receiver_act world::receiver(const testkit::sent_request& r) {
+receiver_act world::receiver(int number, const testkit::sent_request& r) {
+    if (!calm_ && poison_.contains(r.event_id)) {
+        plan_in(5ms, [this, number] { crash(number, 0); });
+        return receiver_act::hang();
+    }
     const auto took = base::milliseconds{2 + draw(60)};
     const auto it = tempers_.find(r.origin);
     switch (calm_ || it == tempers_.end() ? temper::good : it->second) {

@@ -20,6 +20,7 @@ struct world_options {
     bool clock_jumps{false};              // the server's clock is moved
     const mutation* broken{nullptr};
     bool stop_at_violation{false};
+    std::int64_t trace{0};                // an event whose life is printed
 };
 
 struct world_result {
@@ -62,7 +63,7 @@ private:
     void write_one();
     [[nodiscard]] testkit::fake_event draw_event(const std::string& lane);
     void announce(std::int64_t event, const testkit::fake_event& e, std::set<std::string> lanes);
-    [[nodiscard]] testkit::receiver_act receiver(const testkit::sent_request& r);
+    [[nodiscard]] testkit::receiver_act receiver(int number, const testkit::sent_request& r);
 
     // What goes wrong.
     void trouble_forever();
@@ -86,6 +87,7 @@ private:
     std::map<std::string, temper> tempers_;
     std::vector<std::string> lanes_;
     std::set<std::uint64_t> open_;
+    std::set<std::string> poison_;  // events whose sending kills the relay
     int numbers_{0};
     bool calm_{false};
     world_result result_;

@@ -20,7 +20,7 @@ def case_rows_come_in_order_with_their_event_columns_and_a_report(db):
     events = [db.insert("a") for _ in range(3)]
     report, rows = db.claim(relay, {"a": 2})
     expect([r["event"] for r in rows], events[:2])
-    expect(sorted(report), ["cursor", "keys", "now", "wrapped", "xmax", "xmin"])
+    expect(sorted(report), ["cursor", "keys", "more", "now", "wrapped", "xmax", "xmin"])
     assert report["xmin"] <= report["xmax"]
     expect(abs(report["now"] - float(db.sql.value("SELECT extract(epoch FROM clock_timestamp())"))) < 60, True)
     expect(db.sql.rows("SELECT claimed_by FROM outbox.delivery ORDER BY event"), [(relay,), (relay,), (None,)])
@@ -105,8 +105,10 @@ def case_limits_rows_and_bytes_bound_a_claim(db):
         for _ in range(4):
             db.insert(name, payload='"%s"' % ("x" * 98))
     expect(lanes(db.claim(relay, {"a": 2, "b": 1}, max_rows=10)[1]), ["a", "a", "b"])
-    expect(len(db.claim(relay, {"a": 9, "b": 9}, max_rows=1)[1]), 1)
-    expect(len(db.claim(relay, {"a": 9, "b": 9}, max_bytes=250)[1]), 2)
+    report, rows = db.claim(relay, {"a": 9, "b": 9}, max_rows=1)
+    expect((len(rows), report["more"]), (1, False), "cut by rows, which the caller sees itself")
+    report, rows = db.claim(relay, {"a": 9, "b": 9}, max_bytes=250)
+    expect((len(rows), report["more"]), (2, True), "cut by bytes")
     expect(len(db.claim(relay, {"a": 9, "b": 9}, max_bytes=10)[1]), 1, "the first row is always taken")
 
 
@@ -114,7 +116,8 @@ def case_bodies_above_fetch_max_need_no_room(db):
     relay = setup(db, "a")
     for _ in range(5):
         db.insert("a", payload='"%s"' % ("x" * 998))
-    expect(len(db.claim(relay, {"a": 9}, max_bytes=10, fetch_max=500)[1]), 5)
+    report, rows = db.claim(relay, {"a": 9}, max_bytes=10, fetch_max=500)
+    expect((len(rows), report["more"]), (5, False))
 
 
 def case_empty_lanes_do_not_use_up_the_row_limit(db):

@@ -87,9 +87,12 @@ base::result<ports::claim_reply> fake_database::claim(const ports::claim_request
     for (auto* d : picked) {
         const auto need = d->size > request.fetch_max ? 0 : d->size;
         const bool first = reply.rows.empty();
-        if (!first && (static_cast<int>(reply.rows.size()) >= request.max_rows || bytes + need > request.max_bytes)) break;
+        if (!first && (static_cast<int>(reply.rows.size()) >= request.max_rows || bytes + need > request.max_bytes)) {
+            reply.more = static_cast<int>(reply.rows.size()) < request.max_rows;
+            break;
+        }
         bytes += need;
-        if (on_claim) on_claim(*d, request.relay);
+        if (on_claim) on_claim(*d, request);
         d->claimed_by = request.relay;
         ports::claimed row{d->id, d->endpoint, d->lane, d->ordering_key, d->attempts, d->rescued, d->due_at, d->expires_at, d->size, d->format, d->max_attempts, false, {}};
         const auto event = events.find(d->event);

@@ -148,8 +148,8 @@ public:
     [[nodiscard]] bool visible(const fake_delivery& d) const { return !open_.contains(d.transaction) || broken.uncommitted_seen; }
     [[nodiscard]] bool has_lease(std::int64_t relay) const;
 
-    // Told of what happens inside: a row that is about to be claimed by `relay`, and each line of history before the row changes.
-    std::function<void(const fake_delivery& row, std::int64_t relay)> on_claim;
+    // Told of what happens inside: a row that is about to be claimed, and each line of history before the row changes.
+    std::function<void(const fake_delivery& row, const ports::claim_request& request)> on_claim;
     std::function<void(const fake_delivery& row, const fake_attempt& line)> on_history;
     broken_rules broken;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 namespace outboxd::testkit {
 
@@ -32,12 +33,16 @@ bool final_outcome(const std::string& outcome) { return outcome != "retried" && 
 }  // namespace
 
 relay_watch::relay_watch(fake_database& database, clock now, rules r) : database_(database), now_(std::move(now)), rules_(r) {
-    database_.on_claim = [this](const fake_delivery& row, std::int64_t relay) { claims(row, relay); };
+    database_.on_claim = [this](const fake_delivery& row, const ports::claim_request& request) { claims(row, request); };
     database_.on_history = [this](const fake_delivery& row, const fake_attempt& line) { history(row, line); };
 }
 
 void relay_watch::broke(const std::string& rule, const std::string& what) {
     if (violations_.size() < most_violations) violations_.push_back(std::to_string(std::chrono::duration<double>(now_().time_since_epoch()).count()) + " s: " + rule + ": " + what);
+}
+
+void relay_watch::tell(std::int64_t event, const std::string& what) const {
+    if (traced_ != 0 && event == traced_) std::printf("  %.6f s: %s\n", std::chrono::duration<double>(now_().time_since_epoch()).count(), what.c_str());
 }
 
 std::string relay_watch::report() const {
@@ -99,19 +104,24 @@ void relay_watch::asks_claim(const ports::claim_request& request) {
     }
 }
 
-void relay_watch::claims(const fake_delivery& row, std::int64_t relay) {
+void relay_watch::claims(const fake_delivery& row, const ports::claim_request& request) {
+    const auto relay = request.relay;
+    tell(row.event, "claimed for " + row.lane + " by relay " + std::to_string(relay) + ", epoch " + std::to_string(request.epoch) + ", due at " + base::format_rfc3339(row.due_at));
     auto& f = fates_[{row.event, row.lane}];
     if (f.delivery != 0 && f.delivery != row.id) broke("an event is fanned out once", name_of(row.event, row.lane) + " has deliveries " + std::to_string(f.delivery) + " and " + std::to_string(row.id));
     f.delivery = row.id;
     hidden_.erase(row.id);
     if (!sources_.contains(row.event)) broke("a rolled-back or open event is never touched", name_of(row.event, row.lane));
     if (row.claimed_by) broke("never two live claims", name_of(row.event, row.lane) + " of relay " + std::to_string(*row.claimed_by) + " claimed by " + std::to_string(relay));
+    const auto epoch = epochs_.find(relay);
+    if (epoch != epochs_.end() && request.epoch < epoch->second) broke("a claim of an earlier session takes nothing", name_of(row.event, row.lane) + " by relay " + std::to_string(relay));
     if (!database_.has_lease(relay)) broke("no claim without a lease", name_of(row.event, row.lane) + " by relay " + std::to_string(relay));
 }
 
 void relay_watch::history(const fake_delivery& row, const fake_attempt& line) {
     auto& f = fates_[{row.event, row.lane}];
     const std::string name = name_of(row.event, row.lane);
+    tell(row.event, "history of " + row.lane + ": " + line.outcome + ", attempt " + std::to_string(line.attempt) + ", relay " + std::to_string(line.relay));
     if (line.outcome == "lost" || (line.outcome == "failed" && line.error.starts_with("interrupted"))) ++lost_claims_;
     if (line.outcome == "lost") check_lost(row, line);
     if (row.rescued > rules_.max_rescues + 1) broke("rescues end", name + " was rescued " + std::to_string(row.rescued) + " times");
@@ -139,6 +149,10 @@ void relay_watch::check_lost(const fake_delivery& row, const fake_attempt& line)
 
 void relay_watch::settled(int p, std::int64_t relay, const std::vector<lifecycle::settlement>& batch, const std::vector<std::int64_t>* changed) {
     auto& process = processes_[p];
+    for (const auto& s : batch) {
+        const auto row = database_.deliveries.find(s.delivery);
+        if (row != database_.deliveries.end()) tell(row->second.event, "settle of relay " + std::to_string(relay) + " came back " + (changed != nullptr ? "well" : "failed") + ": " + std::string{to_string(s.outcome)});
+    }
     if (changed == nullptr) {
         for (const auto& s : batch) process.uncertain.insert(s.delivery);
         return;
@@ -146,7 +160,8 @@ void relay_watch::settled(int p, std::int64_t relay, const std::vector<lifecycle
     const std::set<std::int64_t> taken(changed->begin(), changed->end());
     for (const auto& s : batch) {
         const bool uncertain = process.uncertain.erase(s.delivery) > 0;
-        if (taken.contains(s.delivery) || uncertain) continue;
+        // What is handed back may have been found by release_unknown() before.
+        if (taken.contains(s.delivery) || uncertain || s.outcome == lifecycle::outcome::released) continue;
         const auto row = database_.deliveries.find(s.delivery);
         // A late success of another relay may have ended it.
         const bool ended_elsewhere = row == database_.deliveries.end();
@@ -184,6 +199,7 @@ void relay_watch::endpoints_loaded(int p, const std::vector<ports::endpoint_row>
 
 void relay_watch::send_begins(int p, const sent_request& r) {
     ++sends_;
+    tell(event_number(r.event_id), "request to " + r.origin + " by process " + std::to_string(p) + ", attempt " + std::to_string(r.attempt));
     const target t{event_number(r.event_id), lane_of(r.origin)};
     auto& f = fates_[t];
     check_content(t, r);
@@ -217,7 +233,8 @@ void relay_watch::check_rights(int p, const target& t, const fate& f, const sent
     const std::string name = name_of(t.first, t.second);
     if (r.deadline > process.lease_until) broke("no send that the lease does not outlast", name + " by relay " + std::to_string(process.relay));
     if (process.unusable.contains(t.second)) broke("nothing is sent to an endpoint known to be stopped", name);
-    if (f.on_wire_until > now_() && !clock_excuses(process.beat_asked)) broke("one attempt at a time", name + ": process " + std::to_string(p) + " while " + std::to_string(f.on_wire_of) + " is at it");
+    // A clock that jumps ahead ends leases while their requests are on the wire.
+    if (f.on_wire_until > now_() && !clock_excuses(now_() - rules_.lease)) broke("one attempt at a time", name + ": process " + std::to_string(p) + " while " + std::to_string(f.on_wire_of) + " is at it");
     const auto row = database_.deliveries.find(f.delivery);
     if (row == database_.deliveries.end() || row->second.claimed_by == process.relay || clock_excuses(process.beat_asked)) return;
     broke("only the holder of the claim sends", name + " by relay " + std::to_string(process.relay) + ", claimed by " + (row->second.claimed_by ? std::to_string(*row->second.claimed_by) : "nobody"));
@@ -248,6 +265,7 @@ void relay_watch::check_circuit(int p, const target& t) {
 
 void relay_watch::send_ends(int, const sent_request& r, const ports::send_reply& reply) {
     auto& f = fates_[{event_number(r.event_id), lane_of(r.origin)}];
+    tell(event_number(r.event_id), "reply " + std::to_string(reply.status) + " " + reply.error);
     f.on_wire_until = {};
     if (reply.complete && reply.status / 100 == 2) ++f.good_answers;
 }

@@ -34,6 +34,7 @@ public:
     // What process `p` learned from the database.
     void registered(int p, std::int64_t relay, base::boot_time asked);
     void beaten(int p, bool alive, base::boot_time asked);
+    void epoch_told(std::int64_t relay, int epoch) { epochs_[relay] = epoch; }
     void asks_claim(const ports::claim_request& request);
     void settled(int p, std::int64_t relay, const std::vector<lifecycle::settlement>& batch, const std::vector<std::int64_t>* changed);
     void circuit_shut(int p, const std::string& lane);
@@ -46,6 +47,9 @@ public:
     // What went over the wire.
     void send_begins(int p, const sent_request& r);
     void send_ends(int p, const sent_request& r, const ports::send_reply& reply);
+
+    /// Prints the life of one event to stdout.
+    void trace(std::int64_t event) { traced_ = event; }
 
     // Nothing is left over: everything committed and due before `before` has ended, but for what waits for an operator.
     void check_all_ended(base::wall_time before);
@@ -86,8 +90,9 @@ private:
         std::set<std::int64_t> uncertain;  // settlements of which no reply came
     };
 
+    void tell(std::int64_t event, const std::string& what) const;
     void broke(const std::string& rule, const std::string& what);
-    void claims(const fake_delivery& row, std::int64_t relay);
+    void claims(const fake_delivery& row, const ports::claim_request& request);
     void history(const fake_delivery& row, const fake_attempt& line);
     void check_lost(const fake_delivery& row, const fake_attempt& line);
     void check_content(const target& t, const sent_request& r);
@@ -105,8 +110,10 @@ private:
     std::map<target, fate> fates_;
     std::map<int, process> processes_;
     std::map<std::int64_t, int> process_of_;  // relay -> process
+    std::map<std::int64_t, int> epochs_;      // relay -> the session number that it was told
     std::map<std::int64_t, base::boot_time> hidden_;  // delivery -> since when bounds pass over it
     std::optional<base::boot_time> clock_moved_;
+    std::int64_t traced_{0};
     std::vector<std::string> violations_;
     std::int64_t sends_{0}, ended_{0}, duplicates_{0}, lost_claims_{0};
 };

@@ -7,6 +7,12 @@ ports::async_result<ports::claim_reply> watched_store::claim(ports::claim_reques
     return below_.claim(std::move(request));
 }
 
+ports::async_result<int> watched_store::bump_epoch(std::int64_t relay) {
+    auto epoch = co_await below_.bump_epoch(relay);
+    if (epoch) watch_.epoch_told(relay, *epoch);
+    co_return epoch;
+}
+
 ports::async_result<std::vector<std::int64_t>> watched_store::settle(std::int64_t relay, const std::vector<lifecycle::settlement>& batch) {
     auto changed = co_await below_.settle(relay, batch);
     watch_.settled(process_, relay, batch, changed ? &*changed : nullptr);

@@ -13,6 +13,7 @@ public:
     watched_store(ports::delivery_store& below, relay_watch& watch, int process, ports::time_source& time) : store_layer(below), watch_(watch), process_(process), time_(time) {}
 
     ports::async_result<ports::claim_reply> claim(ports::claim_request request) override;
+    ports::async_result<int> bump_epoch(std::int64_t relay) override;
     ports::async_result<std::vector<std::int64_t>> settle(std::int64_t relay, const std::vector<lifecycle::settlement>& batch) override;
     ports::async_result<ports::registration> register_relay(ports::relay_identity who, base::milliseconds lease) override;
     ports::async_result<ports::beat_reply> beat(ports::beat_request request) override;

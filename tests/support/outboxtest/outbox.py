@@ -73,12 +73,9 @@ class Outbox:
         return [row[0] for row in self.rows("SELECT to_jsonb(s) FROM outbox.status s WHERE s.event_id = %s", (event_id,))]
 
     def wait_outcomes(self, count, outcome="published", timeout=60.0, where="true"):
-        """Waits until the history holds `count` rows of one outcome; then how many there are."""
-        def enough():
-            found = self.outcomes(where).get(outcome, 0)
-            return found if found >= count else None
+        """Waits until the history holds `count` rows of one outcome."""
         try:
-            return wait_for(enough, timeout, f"{count} {outcome}", 0.05)
+            wait_for(lambda: self.outcomes(where).get(outcome, 0) >= count, timeout, f"{count} {outcome}", 0.05)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; history {self.outcomes(where)}, status {self.statuses()}") from None
 
