@@ -61,6 +61,7 @@ export OUTBOXD_TEST_TMP="$results/t"
 ulimit -n "$(ulimit -Hn)" 2>/dev/null || true
 read -ra extra <<<"${TEST_ARGUMENTS:-}"
 began=$SECONDS
+since=$SECONDS
 passed=0
 failed=0
 summary=()
@@ -69,7 +70,8 @@ summary=()
 tally() {
   passed=$((passed + $2))
   failed=$((failed + $3))
-  summary+=("$(printf '%-22s %5d passed %4d failed   %s' "$1" "$2" "$3" "${4:-}")")
+  summary+=("$(printf '%-22s %5d passed %4d failed %5d s   %s' "$1" "$2" "$3" $((SECONDS - since)) "${4:-}")")
+  since=$SECONDS
 }
 
 # The last line `N passed, N failed` of a program's output decides; a program that prints none, or ends badly without
@@ -147,7 +149,7 @@ run_pytest() {
     # The first report's good ones stay; the failed ones are run again.
     steady=$(count_cases | cut -d' ' -f1)
     second_try "$name"
-    timeout --foreground -k 20 3600 /usr/bin/python3 -m pytest -q -ra -p cacheprovider -o cache_dir="$results/cache" --last-failed --junitxml="$results/junit.xml" "$@" "${extra[@]}"
+    timeout --foreground -k 20 3600 /usr/bin/python3 -m pytest -q -ra -p cacheprovider -o cache_dir="$results/cache" --last-failed --junitxml="$results/junit.xml" "$@" "${extra[@]}" -n 0
     status=$?
     note="unsteady: second try "
   fi
@@ -179,6 +181,8 @@ if [ "$build" = yes ]; then
   say "== build (release)"
   # What did compile is run all the same; the total says that something is wrong.
   build_preset release || tally 'build' 0 1 'see above'
+  summary+=("$(printf 'build %d s' $((SECONDS - since)))")
+  since=$SECONDS
 fi
 
 if wanted tidy; then run_counting tidy 300 /usr/bin/python3 tests/tidy/run.py; fi
@@ -191,7 +195,10 @@ for suite in contract faults integration; do
   if wanted "$suite"; then run_catch_suites release "^$suite\$" ''; fi
 done
 if wanted sql && [ -e tests/sql/run.py ]; then run_counting sql 1800 /usr/bin/python3 tests/sql/run.py; fi
-if wanted system && compgen -G 'tests/system/test_*.py' >/dev/null; then run_pytest system tests/system; fi
+if wanted system && compgen -G 'tests/system/test_*.py' >/dev/null; then
+  # These tests wait far more than they compute: three at a time, each with a server of its own.
+  run_pytest system -n 3 tests/system
+fi
 for suite in sim fuzz; do
   if wanted "$suite" && [ -e "tests/$suite/run.sh" ]; then run_counting "$suite" 1800 bash "tests/$suite/run.sh" --short; fi
 done

@@ -11,7 +11,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config libpq-dev libboost1.81-d
   libboost-system1.81-dev libssl-dev libsimdjson-dev libyaml-cpp-dev libcli11-dev libspdlog-dev prometheus-cpp-dev
   libsystemd-dev catch2)
 RUN_PACKAGES=(postgresql-15 openssl python3 python3-psycopg2)
-TEST_PACKAGES=(python3-pytest pgbouncer faketime systemd)
+TEST_PACKAGES=(python3-pytest python3-pytest-xdist pgbouncer faketime systemd)
 FUZZ_PACKAGES=(clang libclang-rt-14-dev)
 
 say() { printf '%s\n' "$*" >&2; }
