@@ -8,6 +8,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 
+#include "base/kill_hook.hpp"
 #include "base/version.hpp"
 #include "postgres/endpoint_sync.hpp"
 #include "postgres/migrator.hpp"
@@ -77,6 +78,9 @@ process::process(shared_config settings, std::function<shared_config()> reread)
       watchdog_alarm_(time_.make_alarm()),
       status_alarm_(time_.make_alarm()) {
     std::signal(SIGPIPE, SIG_IGN);
+    if (const auto armed = base::armed_kill_hook(); !armed.empty()) {
+        telemetry::log(telemetry::level::warn, "kill_hook", "OUTBOXD_KILL_AT is set: this process ends itself with SIGKILL at that step", {{"step", std::string_view{armed}}});
+    }
     const auto executor = context_.get_executor();
     store_ = std::make_unique<postgres::pg_delivery_store>(executor, connect_options({}), settings_->database.schema);
     sender_ = https::make_sender(context_, sender_options(*settings_));

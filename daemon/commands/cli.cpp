@@ -4,8 +4,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
+#include "base/kill_hook.hpp"
 #include "commands/command.hpp"
 #include "commands/help.hpp"
 #include "commands/hide.hpp"
@@ -161,6 +163,11 @@ int dispatch(const std::vector<std::string>& words) {
 
 int run_command_line(int argc, char** argv) {
     const auto words = take_arguments(argc, argv);
+    const char* kill_at = std::getenv("OUTBOXD_KILL_AT");
+    if (const auto wrong = base::arm_kill_hook(kill_at == nullptr ? "" : kill_at)) {
+        std::cerr << "error: environment: OUTBOXD_KILL_AT: " << *wrong << '\n';
+        return exit_bad_config;
+    }
     int code = exit_failed;
     try {
         code = dispatch(words);

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view prefix = "OUTBOXD_";
 
 const std::vector<std::string>& known_names() {
-    static const std::vector<std::string> names{"OUTBOXD_DATABASE_URL"};
+    static const std::vector<std::string> names{"OUTBOXD_DATABASE_URL", "OUTBOXD_KILL_AT"};
     return names;
 }
 

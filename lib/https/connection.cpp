@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/kill_hook.hpp"
+
 namespace outboxd::https {
 
 namespace asio = boost::asio;
@@ -49,6 +51,7 @@ void connection::begin_request(std::string_view head, std::string_view body, ans
     mode_ = mode::exchange;
     arm_read();
     push();
+    if (written_ > 0) base::kill_point(base::kill_step::while_sending);
 }
 
 void connection::arm_read() {

@@ -190,12 +190,13 @@ asio::awaitable<wake> connection::impl::collect(result_ptr& first_error, result_
     co_return wake::ready;
 }
 
-asio::awaitable<base::result<query_result>> connection::impl::finish_statement(int sent, base::milliseconds deadline) {
+asio::awaitable<base::result<query_result>> connection::impl::finish_statement(int sent, base::milliseconds deadline, base::kill_step step) {
     close_unless_done guard{*this};
     if (sent != 1) co_return lost("before a statement");
     const auto before = generation;
     arm(deadline);
     auto why = co_await flush();
+    base::kill_point(step);
     result_ptr first_error;
     result_ptr last;
     if (why == wake::ready) why = co_await collect(first_error, last);
@@ -229,7 +230,7 @@ asio::awaitable<base::result<query_result>> connection::query(std::string_view s
         const auto form = p.wire();
         sent = PQsendQueryParams(self->conn, text.c_str(), p.count(), form.types.data(), form.values.data(), form.lengths.data(), form.formats.data(), static_cast<int>(format));
     }
-    auto answer = co_await self->finish_statement(sent, deadline);
+    auto answer = co_await self->finish_statement(sent, deadline, p.step());
     co_return answer;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/kill_hook.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/conninfo.hpp"
 
@@ -31,7 +32,7 @@ struct connection::impl : std::enable_shared_from_this<connection::impl> {
     // One try at one address.
     asio::awaitable<base::result<void>> connect_once(const conninfo& info, database_host host, std::string session_attrs, std::string application, base::milliseconds deadline);
     asio::awaitable<wake> poll_until_connected();
-    asio::awaitable<base::result<query_result>> finish_statement(int sent, base::milliseconds deadline);
+    asio::awaitable<base::result<query_result>> finish_statement(int sent, base::milliseconds deadline, base::kill_step step = base::kill_step::none);
     asio::awaitable<wake> flush();
     asio::awaitable<wake> collect(result_ptr& first_error, result_ptr& last);
     base::result<void> consume();     // reads what is there and keeps notifications

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/kill_hook.hpp"
 #include "postgres/statements.hpp"
 
 namespace outboxd::postgres {
@@ -143,6 +144,7 @@ asio::awaitable<base::result<bool>> migrator::apply_in_transaction(const migrati
     const auto text = with_schema(m.text, schema_);
     auto ran = co_await connection_.script(text, long_deadline);
     if (!ran) co_return ran.error();
+    base::kill_point(base::kill_step::in_migrate);
     const auto note = insert_text(m, schema_) + "; COMMIT";
     auto noted = co_await connection_.script(note, short_deadline);
     if (!noted) co_return noted.error();

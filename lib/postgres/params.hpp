@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/kill_hook.hpp"
 #include "base/time.hpp"
 
 namespace outboxd::postgres {
@@ -56,6 +57,13 @@ public:
     params& text_array(const std::vector<std::string>& values);
     params& int8_array(const std::vector<std::int64_t>& values);
 
+    // The step that a crash test may name for the moment between the statement and its reply.
+    params& step(base::kill_step when_sent) noexcept {
+        step_ = when_sent;
+        return *this;
+    }
+    [[nodiscard]] base::kill_step step() const noexcept { return step_; }
+
     [[nodiscard]] int count() const noexcept { return static_cast<int>(slots_.size()); }
 
     // What PQsendQueryParams takes; pointers stay valid until the next change of this object.
@@ -82,6 +90,7 @@ private:
 
     std::string buffer_;
     std::vector<slot> slots_;
+    base::kill_step step_{base::kill_step::none};
 };
 
 }  // namespace outboxd::postgres

@@ -65,6 +65,8 @@ ports::async_result<std::vector<std::int64_t>> pg_delivery_store::settle(std::in
     std::vector<std::int64_t> changed;
     if (batch.empty()) co_return changed;
     auto p = settle_params(relay, batch, base::boot_clock::now());
+    p.step(base::kill_step::after_settle_sent);
+    base::kill_point(base::kill_step::before_settle);
     auto r = co_await settle_.query(sql_.settle, std::move(p), deadlines_.settle);
     if (!r) co_return r.error();
     changed.reserve(static_cast<std::size_t>(r->rows()));
@@ -180,7 +182,7 @@ ports::async_result<lifecycle::circuit_state> pg_delivery_store::circuit_result(
 
 ports::async_result<std::vector<ports::rescued_row>> pg_delivery_store::rescue(std::int64_t relay, int max_rescues, int limit) {
     params p;
-    p.int8(relay).int4(max_rescues).int4(limit);
+    p.int8(relay).int4(max_rescues).int4(limit).step(base::kill_step::in_rescue);
     auto r = co_await maintenance_.query(sql_.rescue, std::move(p), deadlines_.maintenance);
     if (!r) co_return r.error();
     std::vector<ports::rescued_row> rows;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/kill_hook.hpp"
 #include "relay/lane_setup.hpp"
 #include "telemetry/log.hpp"
 
@@ -120,6 +121,7 @@ asio::awaitable<bool> claimer::claim_once(plan p) {
         after_failure(reply.error());
         co_return false;
     }
+    if (!reply->rows.empty()) base::kill_point(base::kill_step::after_claim);
     // The lease was lost meanwhile: the rows are not ours any more.
     if (p.request.relay != shared_.relay_id) co_return false;
     shared_.metrics.claim_took(std::chrono::duration<double>(now - begun).count());

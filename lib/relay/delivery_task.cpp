@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/encoding.hpp"
+#include "base/kill_hook.hpp"
 
 namespace outboxd::relay {
 
@@ -173,6 +174,7 @@ boost::asio::awaitable<attempt_result> attempt_delivery(const held& row, attempt
     const auto deadline = begun + to->settings.timeout;
     const std::string_view body = request.body_view(row.row.event);
     const ports::send_reply reply = co_await context.sender.send(where.route, request.head, body, deadline);
+    if (reply.complete) base::kill_point(base::kill_step::after_answer);
     const auto ended = context.time.now();
 
     result.sent = true;
