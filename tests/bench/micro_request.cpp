@@ -83,7 +83,8 @@ void run(const bench_case& c) {
 void run_signature(const char* name, signing_scheme scheme, const std::string& secret) {
     const signer with{scheme, {make_signing_key(scheme, base::secret{secret}).value()}};
     const auto e = an_event();
-    const signature_input in{"POST", "https", "billing.example.com", "/hooks/v1", "application/json", e.event_id, "1796065427", 1'796'065'427, e.body, "sixteen bytes!!!"};
+    const signature_input in{"POST",     "https",      "billing.example.com", "/hooks/v1", "application/json",
+                             e.event_id, "1796065427", 1'796'065'427,         e.body,      "sixteen bytes!!!"};
     std::string out;
     std::vector<double> figures;
     for (int round = 0; round < rounds; ++round) {
