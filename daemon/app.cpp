@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "commands/command.hpp"
 #include "process.hpp"
 #include "settings.hpp"
 #include "telemetry/log.hpp"
@@ -9,12 +10,6 @@
 namespace outboxd::daemon {
 
 namespace {
-
-constexpr int exit_done = 0;
-constexpr int exit_failed = 1;
-constexpr int exit_remains = 3;
-constexpr int exit_unreachable = 69;
-constexpr int exit_bad_config = 78;
 
 // Prints every problem; nullopt when one of them is no warning.
 std::shared_ptr<const config::config> read_settings(const std::string& path, const std::optional<std::string>& database_flag) {

@@ -11,9 +11,9 @@
 namespace outboxd::daemon {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
-void on_interrupt(int) {
-    interrupted = 1;
+volatile std::sig_atomic_t watch_ended = 0;
+void on_watch_interrupt(int) {
+    watch_ended = 1;
 }
 
 std::string rate(double per_second) {
@@ -92,7 +92,7 @@ int status(const arguments& args) {
     if (args.has("--watch") && args.json()) throw usage_error("--watch and --json do not go together: --json prints one document");
     if (args.has("--watch")) {
         struct sigaction action {};
-        action.sa_handler = on_interrupt;  // no SA_RESTART: the sleep ends
+        action.sa_handler = on_watch_interrupt;  // no SA_RESTART: the sleep ends
         ::sigaction(SIGINT, &action, nullptr);
     }
     for (;;) {
@@ -108,8 +108,8 @@ int status(const arguments& args) {
         if (!std::cout) return exit_failed;
         const auto pause = std::chrono::duration_cast<std::chrono::nanoseconds>(interval);
         const timespec wait{static_cast<time_t>(pause.count() / 1'000'000'000), static_cast<long>(pause.count() % 1'000'000'000)};
-        if (interrupted == 0) ::nanosleep(&wait, nullptr);
-        if (interrupted != 0) return exit_done;
+        if (watch_ended == 0) ::nanosleep(&wait, nullptr);
+        if (watch_ended != 0) return exit_done;
     }
 }
 

@@ -13,7 +13,7 @@ namespace outboxd::postgres {
 
 namespace {
 
-constexpr std::int64_t postgres_epoch_us = 946'684'800LL * 1'000'000LL;
+constexpr std::int64_t epoch_us = 946'684'800LL * 1'000'000LL;
 
 // A big-endian integer of 1..8 bytes with its sign.
 std::int64_t big_endian(std::string_view bytes) noexcept {
@@ -100,9 +100,9 @@ bool query_result::boolean(int row, int column) const noexcept {
 base::wall_time query_result::time(int row, int column) const noexcept {
     const auto us = integer(row, column);
     // PostgreSQL's infinities are the ends of the range; so is everything that no longer fits after the shift of the epoch.
-    if (us >= std::numeric_limits<std::int64_t>::max() - postgres_epoch_us) return base::wall_time::max();
+    if (us >= std::numeric_limits<std::int64_t>::max() - epoch_us) return base::wall_time::max();
     if (us == std::numeric_limits<std::int64_t>::min()) return base::wall_time::min();
-    return base::wall_time{base::microseconds{us + postgres_epoch_us}};
+    return base::wall_time{base::microseconds{us + epoch_us}};
 }
 
 }  // namespace outboxd::postgres

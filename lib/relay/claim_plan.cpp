@@ -104,7 +104,8 @@ void claimer::ask_active(plan& p, std::size_t most, base::boot_time now) {
         if (std::find(p.asked.begin(), p.asked.end(), &l) != p.asked.end()) continue;
         const int want = wanted(l, now);
         // A claim for a few rows of a lane that is well supplied does not pay.
-        const int worth = l.queue.empty() ? 1 : std::max(1, std::min(p.request.max_rows, l.window.limit()) / 2);
+        const int ahead = std::min(l.window.limit(), l.rate.count(now));
+        const int worth = l.queue.empty() ? 1 : std::max(1, std::min(shared_.settings->relay.claim_batch, ahead / 2));
         if (want >= worth) {
             ask(p, l, want, now);
         } else if (l.hot && l.usable()) {

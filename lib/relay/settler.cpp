@@ -10,9 +10,9 @@ namespace outboxd::relay {
 namespace {
 
 constexpr std::size_t max_batch = 1024;
-// A handful of settlements waits this long for company: at a trickle it halves PostgreSQL's work, and nobody waits for it.
-constexpr auto gather_time = std::chrono::milliseconds{5};
-constexpr std::size_t gather_below = 32;
+// Settlements wait this long for company, unless an ordering key waits for one: a statement and its commit cost as much as a hundred rows, and nobody else waits for it.
+constexpr auto gather_time = std::chrono::milliseconds{10};
+constexpr std::size_t gather_below = 256;
 
 bool database_refuses_value(base::errc code) { return code == base::errc::database_error || code == base::errc::invalid_input; }
 

@@ -18,7 +18,7 @@ struct slow_case {
     const char* text;
 };
 
-std::vector<slow_case> cases() {
+std::vector<slow_case> slow_cases() {
     const auto hold = [](raw_connection& c) { c.wait(60s); };
     return {
         {"accepts and says nothing", hang_after_request(), false, true, 2, false, "timed out after 700ms while waiting for the answer header"},
@@ -63,7 +63,7 @@ TEST_CASE("a slow receiver ends at the deadline, in the phase that took the time
     const temporary_directory files;
     ports::tls_profile profile;
     profile.ca_file = files.write("ca.pem", root.certificate_pem()).string();
-    for (const slow_case& one : cases()) {
+    for (const slow_case& one : slow_cases()) {
         raw_receiver_options options;
         if (one.tls) options.tls = root.for_localhost();
         options.handshake = one.handshake;

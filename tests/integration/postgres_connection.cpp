@@ -21,7 +21,7 @@ using testkit::postgres_cluster;
 
 namespace {
 
-postgres::connect_options to(std::string url) { return {base::secret{std::move(url)}, {}, "test"}; }
+postgres::connect_options target_of(std::string url) { return {base::secret{std::move(url)}, {}, "test"}; }
 
 std::string value(postgres::blocking_connection& c, std::string_view sql) {
     auto r = c.query(sql, {}, 5s);
@@ -36,7 +36,7 @@ TEST_CASE("a connection answers statements in text and in binary form", "[postgr
     postgres::blocking_connection c;
     auto& server = postgres_cluster::shared();
     const auto url = server.create_database();
-    REQUIRE(good(c.open(to(url), 5s)));
+    REQUIRE(good(c.open(target_of(url), 5s)));
     CHECK(value(c, "select current_setting('application_name')") == "outboxd test");
     CHECK(value(c, "select current_setting('client_encoding')") == "UTF8");
 
@@ -59,7 +59,7 @@ TEST_CASE("a connection answers statements in text and in binary form", "[postgr
 
 TEST_CASE("arrays travel in binary form with their NULLs", "[postgres]") {
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(postgres_cluster::shared().create_database()), 5s)));
+    REQUIRE(good(c.open(target_of(postgres_cluster::shared().create_database()), 5s)));
     postgres::params p;
     p.begin_array(postgres::type_oid::int8_array, 2);
     p.element(std::int64_t{1} << 40);
@@ -85,7 +85,7 @@ TEST_CASE("arrays travel in binary form with their NULLs", "[postgres]") {
 
 TEST_CASE("a script runs several statements and gives the last result", "[postgres]") {
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(postgres_cluster::shared().create_database()), 5s)));
+    REQUIRE(good(c.open(target_of(postgres_cluster::shared().create_database()), 5s)));
     auto r = c.script("create table t (a int); insert into t values (1), (2); select count(*) from t", 5s);
     REQUIRE(good(r));
     CHECK(r->integer(0, 0) == 2);
@@ -97,7 +97,7 @@ TEST_CASE("a script runs several statements and gives the last result", "[postgr
 
 TEST_CASE("an error of the server is classified by SQLSTATE and leaves the connection usable", "[postgres]") {
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(postgres_cluster::shared().create_database()), 5s)));
+    REQUIRE(good(c.open(target_of(postgres_cluster::shared().create_database()), 5s)));
     struct example {
         const char* sql;
         base::errc code;
@@ -122,7 +122,7 @@ TEST_CASE("an error of the server is classified by SQLSTATE and leaves the conne
 TEST_CASE("a statement beyond its deadline is cancelled on the server and the connection closed", "[postgres]") {
     const auto url = postgres_cluster::shared().create_database();
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(url), 5s)));
+    REQUIRE(good(c.open(target_of(url), 5s)));
     const auto begin = std::chrono::steady_clock::now();
     auto r = c.query("select pg_sleep(60) /* slow one */", {}, 200ms);
     REQUIRE(!good(r));
@@ -130,14 +130,14 @@ TEST_CASE("a statement beyond its deadline is cancelled on the server and the co
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     CHECK(testkit::wait_for_value(url, "select count(*) from pg_stat_activity where state = 'active' and query like '%slow one%' and pid <> pg_backend_pid()", "0"));
     CHECK(!good(c.query("select 1", {}, 5s)));
-    REQUIRE(good(c.open(to(url), 5s)));
+    REQUIRE(good(c.open(target_of(url), 5s)));
     CHECK(value(c, "select 1") == "1");
 }
 
 TEST_CASE("[B05] a backend ended in the middle of a statement is a lost connection, not a hang", "[postgres][B05]") {
     const auto url = postgres_cluster::shared().create_database();
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(url), 5s)));
+    REQUIRE(good(c.open(target_of(url), 5s)));
     const auto pid = value(c, "select pg_backend_pid()");
     std::thread killer([&] {
         testkit::wait_for_value(url, "select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and pid = " + pid, "1");
@@ -148,13 +148,13 @@ TEST_CASE("[B05] a backend ended in the middle of a statement is a lost connecti
     REQUIRE(!good(r));
     CHECK(r.error().code == base::errc::database_unreachable);
     CHECK(r.error().sqlstate == "57P01");
-    REQUIRE(good(c.open(to(url), 5s)));
+    REQUIRE(good(c.open(target_of(url), 5s)));
     CHECK(value(c, "select 1") == "1");
 }
 
 TEST_CASE("big results and big parameters pass while both directions are full", "[postgres]") {
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(postgres_cluster::shared().create_database()), 5s)));
+    REQUIRE(good(c.open(target_of(postgres_cluster::shared().create_database()), 5s)));
     std::string big(32 << 20, 'x');
     postgres::params p;
     p.typed_text(big);
@@ -170,7 +170,7 @@ TEST_CASE("notifications come with query traffic and while waiting", "[postgres]
     struct story {
         static boost::asio::awaitable<void> run(boost::asio::io_context& loop, std::string url, bool& done) {
             postgres::connection c{loop.get_executor()};
-            auto opened = co_await c.open(to(url), 5s);
+            auto opened = co_await c.open(target_of(url), 5s);
             CHECK(good(opened));
             auto listened = co_await c.query("listen wake", {}, 5s);
             CHECK(good(listened));
@@ -206,7 +206,7 @@ TEST_CASE("close() from elsewhere ends a waiting statement with cancelled", "[po
     std::optional<base::error> ended;
     struct story {
         static boost::asio::awaitable<void> run(postgres::connection& c, std::string url, std::optional<base::error>& ended) {
-            auto opened = co_await c.open(to(url), 5s);
+            auto opened = co_await c.open(target_of(url), 5s);
             CHECK(good(opened));
             auto r = co_await c.query("select pg_sleep(60)", {}, 60s);
             CHECK(!good(r));
@@ -244,7 +244,7 @@ TEST_CASE("several hosts: a silent and a refusing one are passed over, a name is
     const auto url = "postgresql://postgres@127.0.0.1:" + std::to_string(silent.port()) + ",127.0.0.1:" + std::to_string(testkit::refused_port()) + ",localhost:" + std::to_string(server.port()) + "/" + name +
                      "?connect_timeout=2&target_session_attrs=read-write";
     const auto begin = std::chrono::steady_clock::now();
-    auto r = c.open(to(url), 20s);
+    auto r = c.open(target_of(url), 20s);
     REQUIRE(good(r));
     CHECK(std::chrono::steady_clock::now() - begin < 8s);
     CHECK(value(c, "select 1") == "1");
@@ -257,10 +257,10 @@ TEST_CASE("a read-only server is refused when writes are asked for", "[postgres]
     const auto name = url.substr(url.rfind('/') + 1);
     testkit::query(server.uri("postgres"), "alter database \"" + name + "\" set default_transaction_read_only = on");
     postgres::blocking_connection c;
-    auto r = c.open(to(server.uri(name) + "?target_session_attrs=read-write"), 5s);
+    auto r = c.open(target_of(server.uri(name) + "?target_session_attrs=read-write"), 5s);
     REQUIRE(!good(r));
     CHECK(r.error().code == base::errc::database_read_only);
-    auto standby = c.open(to(server.uri(name) + "?target_session_attrs=prefer-standby"), 5s);
+    auto standby = c.open(target_of(server.uri(name) + "?target_session_attrs=prefer-standby"), 5s);
     CHECK(good(standby));
 }
 
@@ -289,7 +289,7 @@ TEST_CASE("[B46] no form of a bad string shows its password, and the error names
     };
     for (const auto& e : examples) {
         postgres::blocking_connection c;
-        auto r = c.open(to(e.url), 3s);
+        auto r = c.open(target_of(e.url), 3s);
         REQUIRE(!good(r));
         INFO(r.error().text);
         CHECK(r.error().text.find("k^T") == std::string::npos);
@@ -336,9 +336,9 @@ TEST_CASE("TLS to the database follows the string", "[postgres]") {
     const auto other = directory.write("other.pem", testkit::certificate_authority{"another root"}.certificate_pem()).string();
     const auto base_url = "postgresql://postgres@localhost:" + std::to_string(server.port()) + "/postgres?sslmode=verify-full&sslrootcert=";
     postgres::blocking_connection c;
-    REQUIRE(good(c.open(to(base_url + ca), 5s)));
+    REQUIRE(good(c.open(target_of(base_url + ca), 5s)));
     CHECK(value(c, "select ssl from pg_stat_ssl where pid = pg_backend_pid()") == "t");
-    auto r = c.open(to(base_url + other), 5s);
+    auto r = c.open(target_of(base_url + other), 5s);
     REQUIRE(!good(r));
     CHECK(r.error().code == base::errc::database_unreachable);
     CHECK(r.error().text.find("certificate") != std::string::npos);
@@ -351,7 +351,7 @@ TEST_CASE("PG* variables hold when the string leaves something out", "[postgres]
     setenv("PGUSER", "postgres", 1);
     setenv("PGDATABASE", "postgres", 1);
     postgres::blocking_connection c;
-    auto r = c.open(to(""), 5s);
+    auto r = c.open(target_of(""), 5s);
     CHECK(good(r));
     for (const auto* name : {"PGPORT", "PGHOST", "PGUSER", "PGDATABASE"}) unsetenv(name);
 }

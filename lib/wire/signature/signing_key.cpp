@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t least_key = 16;
 constexpr std::string_view accepted = "write whsec_ or whsk_ and base64, or bare base64";
 
-base::error bad(std::string_view why) {
+base::error bad_key(std::string_view why) {
     return base::make_error(base::errc::invalid_input, "the secret " + std::string(why) + "; " + std::string(accepted));
 }
 
@@ -66,30 +66,30 @@ struct signing_key::state {
 
 base::result<signing_key> signing_key::parse(const base::secret& text) {
     auto value = text.reveal();
-    if (value.empty()) return bad("is empty");
-    if (value.starts_with("whpk_")) return bad("is a public key (whpk_), which cannot sign");
+    if (value.empty()) return bad_key("is empty");
+    if (value.starts_with("whpk_")) return bad_key("is a public key (whpk_), which cannot sign");
     const bool is_pair = value.starts_with("whsk_");
     if (is_pair)
         value.remove_prefix(5);
     else if (value.starts_with("whsec_"))
         value.remove_prefix(6);
     auto decoded = base::base64_decode(value);
-    if (!decoded) return bad("is not valid base64 (standard alphabet, with padding, no white space)");
+    if (!decoded) return bad_key("is not valid base64 (standard alphabet, with padding, no white space)");
     const base::secret bytes{std::move(*decoded)};
     const auto key = bytes.reveal();
     signing_key out;
     out.state_ = std::make_shared<state>();
     if (!is_pair) {
-        if (key.size() < least_key) return bad("is shorter than 16 bytes");
+        if (key.size() < least_key) return bad_key("is shorter than 16 bytes");
         out.state_->mac = make_mac(key);
         out.state_->key_id = short_digest(key);
         return out;
     }
-    if (key.size() != 32 && key.size() != 64) return bad("(whsk_) must hold a 32-byte seed, or seed and public key");
+    if (key.size() != 32 && key.size() != 64) return bad_key("(whsk_) must hold a 32-byte seed, or seed and public key");
     out.state_->type = kind::ed25519;
     out.state_->pair = make_private_key(key.substr(0, 32));
     out.state_->public_part = public_bytes(out.state_->pair.get());
-    if (key.size() == 64 && key.substr(32) != out.state_->public_part) return bad("(whsk_) holds a public key that does not belong to its seed");
+    if (key.size() == 64 && key.substr(32) != out.state_->public_part) return bad_key("(whsk_) holds a public key that does not belong to its seed");
     out.state_->key_id = short_digest(out.state_->public_part);
     return out;
 }

@@ -17,7 +17,7 @@ namespace {
 const wall_time now{std::chrono::sys_seconds{1614265330s} + 999ms};
 const std::string secret_text = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-event an_event() {
+event an_order() {
     event e;
     e.id = 42;
     e.event_id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
@@ -56,7 +56,7 @@ std::vector<std::string> names_of(const std::string& head) {
 TEST_CASE("the head is the contract's, byte for byte [B70]", "[wire][request]") {
     auto profile = signed_profile();
     profile.own_headers = {{"X-Own", "one"}};
-    auto e = an_event();
+    auto e = an_order();
     e.traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     e.tracestate = "a=b";
     e.headers = R"({"X-Event": "two"})";
@@ -87,7 +87,7 @@ TEST_CASE("body, id and key stay the same from attempt to attempt [B71]", "[wire
         auto profile = signed_profile();
         profile.format = format;
         const auto builder = builder_of(profile);
-        const auto e = an_event();
+        const auto e = an_order();
         const auto first = built(builder, e, 1);
         const auto later = built(builder, e, 7, {}, now + 24h);
         CHECK(first.body_view(e) == later.body_view(e));
@@ -104,7 +104,7 @@ TEST_CASE("a re-used request carries nothing over", "[wire][request]") {
     auto structured = signed_profile();
     structured.format = body_format::enriched;
     request out;
-    const auto e = an_event();
+    const auto e = an_order();
     CHECK_FALSE(builder_of(structured).build(e, 1, {}, now, {}, out));
     CHECK_FALSE(out.body.empty());
     CHECK_FALSE(builder_of(signed_profile()).build(e, 1, {}, now, {}, out));
@@ -113,7 +113,7 @@ TEST_CASE("a re-used request carries nothing over", "[wire][request]") {
 }
 
 TEST_CASE("the format of the first attempt stays, whatever the endpoint says now [B71]", "[wire][request]") {
-    const auto e = an_event();
+    const auto e = an_order();
     const auto r = built(builder_of(signed_profile()), e, 2, body_format::cloudevents_structured);
     CHECK_FALSE(r.body_is_event);
     CHECK(r.head.find("Content-Type: application/cloudevents+json\r\n") != std::string::npos);
@@ -122,11 +122,11 @@ TEST_CASE("the format of the first attempt stays, whatever the endpoint says now
 TEST_CASE("Host has a port only when it is not the default [B35]", "[wire][request]") {
     const std::pair<const char*, const char*> rows[] = {
         {"https://h.example:443/", "Host: h.example\r\n"}, {"https://h.example:8443/", "Host: h.example:8443\r\n"}, {"https://[::1]:9/", "Host: [::1]:9\r\n"}};
-    for (const auto& [address, line] : rows) CHECK(built(builder_of({}, address), an_event()).head.find(line) != std::string::npos);
+    for (const auto& [address, line] : rows) CHECK(built(builder_of({}, address), an_order()).head.find(line) != std::string::npos);
 }
 
 TEST_CASE("without a secret the request is sent unsigned", "[wire][request]") {
-    const auto names = names_of(built(builder_of({}), an_event()).head);
+    const auto names = names_of(built(builder_of({}), an_order()).head);
     CHECK(std::find(names.begin(), names.end(), "webhook-signature") == names.end());
     CHECK(std::find(names.begin(), names.end(), "webhook-id") != names.end());
     CHECK(std::find(names.begin(), names.end(), "webhook-timestamp") != names.end());
@@ -135,13 +135,13 @@ TEST_CASE("without a secret the request is sent unsigned", "[wire][request]") {
 TEST_CASE("the structured idempotency key is an RFC 8941 string", "[wire][request]") {
     auto profile = signed_profile();
     profile.key_format = idempotency_key_format::structured;
-    CHECK(built(builder_of(profile), an_event()).head.find("Idempotency-Key: \"msg_p5jXN8AQM9LWM0D4loKWxJek\"\r\n") != std::string::npos);
+    CHECK(built(builder_of(profile), an_order()).head.find("Idempotency-Key: \"msg_p5jXN8AQM9LWM0D4loKWxJek\"\r\n") != std::string::npos);
 }
 
 TEST_CASE("a header of the event replaces the endpoint's of any case, once [B34]", "[wire][request]") {
     request_profile profile;
     profile.own_headers = {{"X-Team", "billing"}, {"X-Keep", " kept "}};
-    auto e = an_event();
+    auto e = an_order();
     e.headers = R"({"x-team": "sales"})";
     const auto head = built(builder_of(profile), e).head;
     CHECK(head.find("X-Team") == std::string::npos);
@@ -173,7 +173,7 @@ TEST_CASE("an event that can never be sent is refused with its kind [B10] [B34] 
     const auto builder = builder_of(signed_profile());
     for (const auto& r : rows) {
         CAPTURE(r.name);
-        auto e = an_event();
+        auto e = an_order();
         r.spoil(e);
         request out;
         const auto refused = builder.build(e, 1, {}, now, {}, out);
@@ -187,7 +187,7 @@ TEST_CASE("a scheme that cannot use the key is a refusal of kind signing", "[wir
     auto profile = signed_profile();
     profile.signer.scheme = signing_scheme::adcp;
     request out;
-    const auto refused = builder_of(profile).build(an_event(), 1, {}, now, "sixteen bytes!!!", out);
+    const auto refused = builder_of(profile).build(an_order(), 1, {}, now, "sixteen bytes!!!", out);
     REQUIRE(refused.has_value());
     CHECK(refused->kind == refusal_kind::signing);
 }
@@ -207,7 +207,7 @@ TEST_CASE("the bytes of the payload arrive as they are, whatever they are [B69]"
                                   std::string(100000, '[')};
     const auto builder = builder_of(signed_profile());
     for (const auto& body : bodies) {
-        auto e = an_event();
+        auto e = an_order();
         e.body = body;
         const auto r = built(builder, e);
         CHECK(r.body_view(e) == body);
@@ -236,7 +236,7 @@ TEST_CASE("what is sent verifies with what is sent, in every format and scheme [
             request_profile profile;
             profile.format = format;
             profile.signer = {r.scheme, {make_signing_key(r.scheme, secret{r.secret}).value()}};
-            const auto e = an_event();
+            const auto e = an_order();
             const auto sent = built(builder_of(profile), e, 1, {}, now, "sixteen bytes!!!");
             received_request got;
             got.target = "/hooks?a=%2F";

@@ -9,10 +9,10 @@ using namespace std::chrono_literals;
 using outboxd::base::wall_time;
 
 namespace {
-const wall_time now{std::chrono::sys_days{std::chrono::year{2026} / 11 / 30} + 19h + 3min + 47s};
+const wall_time answered{std::chrono::sys_days{std::chrono::year{2026} / 11 / 30} + 19h + 3min + 47s};
 
 verdict answer_of(int status, const response_rules& rules = default_response_rules()) {
-    return judge(rules, {status, {}, {}, {}}, now);
+    return judge(rules, {status, {}, {}, {}}, answered);
 }
 }  // namespace
 
@@ -85,12 +85,12 @@ TEST_CASE("a redirect names where it points to, without secrets or control chara
         {"https://u:k3y@h/", "HTTP 302 to (invalid URL, not shown: it may hold a password)"},
         {"", "HTTP 302"},
     };
-    for (const auto& [location, text] : rows) CHECK(judge(default_response_rules(), {302, {}, {}, location}, now).text == text);
+    for (const auto& [location, text] : rows) CHECK(judge(default_response_rules(), {302, {}, {}, location}, answered).text == text);
 }
 
 TEST_CASE("delivery headers of the answer hold only where they are honoured", "[wire][response]") {
     auto rules = default_response_rules();
-    CHECK(judge(rules, {500, {}, "disable", {}}, now).meaning == meaning::retry);
+    CHECK(judge(rules, {500, {}, "disable", {}}, answered).meaning == meaning::retry);
     rules.honour_delivery_header = true;
     struct row {
         int status;
@@ -107,7 +107,7 @@ TEST_CASE("delivery headers of the answer hold only where they are honoured", "[
                         {500, "", meaning::retry, false}};
     for (const auto& r : rows) {
         CAPTURE(r.status, r.value);
-        const auto v = judge(rules, {r.status, {}, r.value, {}}, now);
+        const auto v = judge(rules, {r.status, {}, r.value, {}}, answered);
         CHECK(v.meaning == r.meaning);
         CHECK(v.disable_endpoint == r.disables);
     }
@@ -115,16 +115,16 @@ TEST_CASE("delivery headers of the answer hold only where they are honoured", "[
 
 TEST_CASE("Retry-After counts on 429 and 503 only [B50]", "[wire][response]") {
     for (const int status : {429, 503}) {
-        const auto v = judge(default_response_rules(), {status, "7", {}, {}}, now);
+        const auto v = judge(default_response_rules(), {status, "7", {}, {}}, answered);
         CHECK(v.retry_after == 7s);
         CHECK(v.neutral_for_circuit);
-        const auto garbage = judge(default_response_rules(), {status, "soon", {}, {}}, now);
+        const auto garbage = judge(default_response_rules(), {status, "soon", {}, {}}, answered);
         CHECK_FALSE(garbage.retry_after.has_value());
         CHECK_FALSE(garbage.neutral_for_circuit);
     }
     for (const int status : {200, 301, 400, 410, 500}) {
         CAPTURE(status);
-        const auto v = judge(default_response_rules(), {status, "7", {}, {}}, now);
+        const auto v = judge(default_response_rules(), {status, "7", {}, {}}, answered);
         CHECK_FALSE(v.retry_after.has_value());
         CHECK_FALSE(v.neutral_for_circuit);
     }
@@ -169,15 +169,15 @@ TEST_CASE("Retry-After in all its forms [B50]", "[wire][retry_after]") {
     };
     for (const auto& [value, wanted] : rows) {
         CAPTURE(value);
-        CHECK(parse_retry_after(value, now) == wanted);
+        CHECK(parse_retry_after(value, answered) == wanted);
     }
 }
 
 TEST_CASE("a two-digit year more than fifty years ahead is of the last century", "[wire][retry_after]") {
-    CHECK(parse_retry_after("Wednesday, 30-Nov-76 19:03:47 GMT", now) == 24h);  // 2076
-    CHECK(parse_retry_after("Wednesday, 30-Nov-77 19:03:47 GMT", now) == 0s);   // 1977
+    CHECK(parse_retry_after("Wednesday, 30-Nov-76 19:03:47 GMT", answered) == 24h);  // 2076
+    CHECK(parse_retry_after("Wednesday, 30-Nov-77 19:03:47 GMT", answered) == 0s);   // 1977
 }
 
 TEST_CASE("a date is never a fraction of a second early", "[wire][retry_after]") {
-    CHECK(parse_retry_after("Mon, 30 Nov 2026 19:03:48 GMT", now + 999500us) == 1ms);
+    CHECK(parse_retry_after("Mon, 30 Nov 2026 19:03:48 GMT", answered + 999500us) == 1ms);
 }

@@ -12,7 +12,7 @@ using outboxd::base::wall_time;
 
 namespace {
 
-const wall_time now{std::chrono::sys_seconds{1614265330s}};
+const wall_time signed_at{std::chrono::sys_seconds{1614265330s}};
 
 std::vector<verification_key> keys_of(signing_scheme scheme, std::initializer_list<const char*> texts) {
     std::vector<verification_key> out;
@@ -55,7 +55,7 @@ TEST_CASE("Standard Webhooks: one right signature among several is enough", "[wi
     };
     for (const auto& r : rows) {
         CAPTURE(r.signature, r.key);
-        CHECK(verify_request(signing_scheme::standard_webhooks, keys_of(signing_scheme::standard_webhooks, {r.key}), standard_request(r.signature.c_str()), now,
+        CHECK(verify_request(signing_scheme::standard_webhooks, keys_of(signing_scheme::standard_webhooks, {r.key}), standard_request(r.signature.c_str()), signed_at,
                              300s)
                   .valid == r.valid);
     }
@@ -64,28 +64,28 @@ TEST_CASE("Standard Webhooks: one right signature among several is enough", "[wi
 TEST_CASE("Standard Webhooks: id, time and body are all signed", "[wire][verify]") {
     const auto keys = keys_of(signing_scheme::standard_webhooks, {"C2FVsBQIhrscChlQIMV+b5sSYspob7oD", shared});
     auto r = standard_request(v1);
-    CHECK(verify_request(signing_scheme::standard_webhooks, keys, r, now, 300s).valid);
+    CHECK(verify_request(signing_scheme::standard_webhooks, keys, r, signed_at, 300s).valid);
     for (auto& [name, value] : r.headers) {
         if (name == "Webhook-Signature") continue;
         const auto kept = value;
         value.back() = value.back() == '0' ? '1' : '0';
-        CHECK_FALSE(verify_request(signing_scheme::standard_webhooks, keys, r, now, 300s).valid);
+        CHECK_FALSE(verify_request(signing_scheme::standard_webhooks, keys, r, signed_at, 300s).valid);
         value = kept;
     }
     for (const auto* bad : {"", "x", "1614265330.5", "99999999999999999999", "-9223372036854775808"}) {
         r.headers[1].second = bad;
-        CHECK_FALSE(verify_request(signing_scheme::standard_webhooks, keys, r, now, 300s).valid);
+        CHECK_FALSE(verify_request(signing_scheme::standard_webhooks, keys, r, signed_at, 300s).valid);
     }
     r.headers.erase(r.headers.begin());
-    CHECK_FALSE(verify_request(signing_scheme::standard_webhooks, keys, r, now, 300s).valid);
+    CHECK_FALSE(verify_request(signing_scheme::standard_webhooks, keys, r, signed_at, 300s).valid);
 }
 
 TEST_CASE("a right signature of a wrong time says so", "[wire][verify]") {
     const auto keys = keys_of(signing_scheme::standard_webhooks, {shared});
-    const auto old = verify_request(signing_scheme::standard_webhooks, keys, standard_request(v1), now + 400s, 300s);
+    const auto old = verify_request(signing_scheme::standard_webhooks, keys, standard_request(v1), signed_at + 400s, 300s);
     CHECK_FALSE(old.valid);
     CHECK_THAT(old.text, Catch::Matchers::Contains("400 s old"));
-    CHECK_THAT(verify_request(signing_scheme::standard_webhooks, keys, standard_request(v1), now - 400s, 300s).text, Catch::Matchers::Contains("400 s ahead"));
+    CHECK_THAT(verify_request(signing_scheme::standard_webhooks, keys, standard_request(v1), signed_at - 400s, 300s).text, Catch::Matchers::Contains("400 s ahead"));
 }
 
 TEST_CASE("GitHub and Stripe: documented examples verify", "[wire][verify]") {
@@ -93,18 +93,18 @@ TEST_CASE("GitHub and Stripe: documented examples verify", "[wire][verify]") {
     hub.headers = {{"X-Hub-Signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"}};
     hub.body = "Hello, World!";
     const auto hub_keys = keys_of(signing_scheme::github, {"It's a Secret to Everybody"});
-    CHECK(verify_request(signing_scheme::github, hub_keys, hub, now, 300s).valid);
+    CHECK(verify_request(signing_scheme::github, hub_keys, hub, signed_at, 300s).valid);
     hub.body += "!";
-    CHECK_FALSE(verify_request(signing_scheme::github, hub_keys, hub, now, 300s).valid);
+    CHECK_FALSE(verify_request(signing_scheme::github, hub_keys, hub, signed_at, 300s).valid);
 
     received_request charge;
     charge.headers = {{"Stripe-Signature", "t=1614265330,v1=00,v1=10c96c6fd3f320fcfc264cdc4f476c15060ede8e8a08404cea2ddf3b72544a9c,v0=x"}};
     charge.body = R"({"test": 2432232314})";
     const auto charge_keys = keys_of(signing_scheme::stripe, {"whsec_test_secret"});
-    CHECK(verify_request(signing_scheme::stripe, charge_keys, charge, now, 300s).valid);
-    CHECK_FALSE(verify_request(signing_scheme::stripe, charge_keys, charge, now + 301s, 300s).valid);
+    CHECK(verify_request(signing_scheme::stripe, charge_keys, charge, signed_at, 300s).valid);
+    CHECK_FALSE(verify_request(signing_scheme::stripe, charge_keys, charge, signed_at + 301s, 300s).valid);
     charge.headers = {{"Stripe-Signature", "v1=10c96c6fd3f320fcfc264cdc4f476c15060ede8e8a08404cea2ddf3b72544a9c"}};
-    CHECK_FALSE(verify_request(signing_scheme::stripe, charge_keys, charge, now, 300s).valid);
+    CHECK_FALSE(verify_request(signing_scheme::stripe, charge_keys, charge, signed_at, 300s).valid);
 }
 
 TEST_CASE("AdCP: the compliance vector verifies with its public key", "[wire][verify]") {
@@ -163,5 +163,5 @@ TEST_CASE("verification keys that are none are refused", "[wire][verify]") {
         CHECK_FALSE(verification_key::parse(signing_scheme::standard_webhooks, secret{bad}).has_value());
     }
     CHECK(verification_key::parse(signing_scheme::standard_webhooks, secret{public_key}).value().is_ed25519());
-    CHECK_FALSE(verify_request(signing_scheme::none, {}, {}, now, 0s).valid);
+    CHECK_FALSE(verify_request(signing_scheme::none, {}, {}, signed_at, 0s).valid);
 }
