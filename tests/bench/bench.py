@@ -32,8 +32,8 @@ def peer(text):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(prog="tests/bench/run.sh", description="Measures outboxd and says which bars hold. Takes about an hour with the defaults; see tests/bench/README.md.")
-    parser.add_argument("--quick", action="store_true", help="small numbers, about a minute: whether everything works, not how fast it is")
+    parser = argparse.ArgumentParser(prog="tests/bench/run.sh", description="Measures outboxd and says which bars hold. Takes about half an hour with the defaults; see tests/bench/README.md.")
+    parser.add_argument("--quick", action="store_true", help="small numbers, a minute or two: whether everything works, not how fast it is")
     parser.add_argument("--only", action="append", default=[], choices=[axis.name for axis in AXES], metavar="ROW", help=f"this row alone (repeatable): {' '.join(axis.name for axis in AXES)}")
     parser.add_argument("--peer", action="append", default=[], type=peer, metavar="NAME=COMMAND", help="a contestant to measure beside outboxd (repeatable)")
     parser.add_argument("--out", default=os.path.join(ROOT, "build", "bench"), metavar="DIR", help="where table.md and latest.json go (default build/bench)")
@@ -46,6 +46,8 @@ def parse(arguments):
         parser.add_argument(f"--{name}", type=type(default), default=None, metavar="N", help=f"{text} (default {default:,})")
         parser.set_defaults(**{f"{name.replace('-', '_')}_default": default})
     options = parser.parse_args(arguments)
+    if options.keep and options.quick:
+        parser.error("--quick is for trying; its figures are not worth keeping")
     for name in [n[:-8] for n in vars(options) if n.endswith("_default")]:
         if getattr(options, name) is None:
             setattr(options, name, QUICK.get(name, getattr(options, f"{name}_default")) if options.quick else getattr(options, f"{name}_default"))
@@ -62,6 +64,7 @@ def measure(axis, stage, report):
     begun = False
     try:
         log(f"{axis.name}: {axis.title}")
+        stage.axis = axis.name
         if axis.begin:
             axis.begin(stage)
         begun = True
@@ -93,18 +96,19 @@ def main(arguments):
 
     def report():
         table.write(os.path.join(options.out, "latest.json"), json.dumps(table.results(chosen, about), indent=1) + "\n")
-        table.write(os.path.join(options.out, "table.md"), table.document(chosen, about, kept))
+        table.write(os.path.join(options.out, "table.md"), table.document(AXES, table.results(chosen, about), kept))
 
     try:
         for axis in chosen:
             measure(axis, stage, report)
     finally:
         stage.close()
-    print(table.document(chosen, about, kept))
+    found = table.results(chosen, about)
+    print(table.document(AXES, found, kept))
     if options.keep:
         os.makedirs(KEPT, exist_ok=True)
-        table.write(os.path.join(KEPT, "latest.json"), json.dumps(table.merged(table.results(chosen, about), kept), indent=1) + "\n")
-        table.write(os.path.join(KEPT, "table.md"), table.document(chosen, about, kept))
+        table.write(os.path.join(KEPT, "latest.json"), json.dumps(table.merged(found, kept), indent=1) + "\n")
+        table.write(os.path.join(KEPT, "table.md"), table.document(AXES, table.merged(found, kept), kept))
     missed = [f"{axis.name} {figure.key}" for axis in chosen for figure in axis.figures if (entry := axis.summary().get(figure.key)) and figure.holds(entry["median"]) is False]
     log("bars that do not hold: " + (", ".join(missed) or "none"))
     log(f"written: {options.out}/table.md, {options.out}/latest.json")

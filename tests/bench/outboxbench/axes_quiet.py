@@ -45,7 +45,7 @@ def trickle(stage, who):
         stage.drop(uri)
     if len(arrived) < events:
         stage.log(f"{who.name}: {events - len(arrived)} of {events} events did not arrive within 20 s")
-    stage.note_disturbance(f"{who.name}, trickle", used)
+    stage.note_disturbance(who.name, used)
     waits = [1000 * (at - committed[number]) for number, at in arrived.items() if committed[number] >= begin + min(WARM_UP, seconds / 3)]
     return {"p50": percentile(waits, 0.5), "p99": percentile(waits, 0.99), "worst": max(waits), "relay_percent": 100 * used["relay"] / used["wall"],
             "postgres_percent": 100 * used["postgres"] / used["wall"]}

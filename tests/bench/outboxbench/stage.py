@@ -27,7 +27,8 @@ class Stage:
         self.ca = CertificateAuthority()
         self.receiver = Receiver(receiver_path(root), self.ca.issue(), self.directory)
         self.cluster = self.server()
-        self.disturbed = []
+        self.axis = ""       # the one that is being measured
+        self.disturbed = {}  # what was measured -> shares of a core that somebody else used
 
     def server(self, settings=()):
         cluster = Cluster(settings=[*DEFAULTS, *settings])
@@ -77,7 +78,7 @@ class Stage:
         """Kernel threads count as others too; a core's fifth is more than they take."""
         share = used["other"] / used["wall"]
         if share > DISTURBED:
-            self.disturbed.append(f"{what} ({100 * share:.0f} % of a core)")
+            self.disturbed.setdefault(f"{self.axis} {what}", []).append(round(share, 2))
 
     def fresh_drain(self, who, events, **options):
         """A drain in a database of its own."""
@@ -89,27 +90,32 @@ class Stage:
         finally:
             self.drop(uri)
 
+    def _until(self, unique, who, started, session, watch, end):
+        """Waits for so many different events, with an eye on the relays."""
+        while self.receiver.wait(unique, 0.05 if watch else 0.5)["unique"] < unique and time.monotonic() < end:
+            if watch:
+                watch(session)
+            for one in started:
+                if one.process.poll() is not None:
+                    raise RuntimeError(f"{who.name} ended with {one.process.returncode} in the midst of a drain")
+        if watch:
+            watch(session)
+
     def drain(self, who, events, delay_ms=0, relays=1, limit=240.0, watch=None):
         """Starts relays on a backlog of `events` and waits until nothing is left to settle. `watch(session)` is called about every 50 ms meanwhile.
 
-        rate: events a second from the first POST on; from_start: from fork on; *_us: CPU per event in microseconds.
+        rate: events a second from the first POST on; from_start: from fork on; *_us: CPU per event in microseconds, from the first POST on.
         """
         self.receiver.reset(events, delay_ms)
         session = connect(who.uri)
         try:
             began = time.monotonic()
             with self.running(who, relays) as started:
-                meter = self.meter(started)
                 end = began + limit
-                while True:
-                    stats = self.receiver.wait(events, 0.05 if watch else 0.5)
-                    if watch:
-                        watch(session)
-                    if stats["unique"] >= events or time.monotonic() >= end:
-                        break
-                    for one in started:
-                        if one.process.poll() is not None:
-                            raise RuntimeError(f"{who.name} ended with {one.process.returncode} in the midst of a drain")
+                self._until(1, who, started, session, watch, end)
+                # From here on, so that CPU and rate belong to the same time; starting up costs the same however many events there are.
+                meter, before = self.meter(started), self.receiver.stats()["unique"]
+                self._until(events, who, started, session, watch, end)
                 while True:
                     with session.cursor() as cursor:
                         cursor.execute(who.left)
@@ -127,8 +133,8 @@ class Stage:
         if done <= 0:
             raise RuntimeError(f"{who.name} delivered nothing within {limit:.0f} s")
         rate = done / (done_at - stats["first"] / 1e9)
-        per_event = {name: 1e6 * used[name] / done for name in ("relay", "postgres", "receiver")}
-        self.note_disturbance(f"{who.name}, drain", used)
+        per_event = {name: 1e6 * used[name] / max(1, done - before) for name in ("relay", "postgres", "receiver")}
+        self.note_disturbance(who.name, used)
         if left:
             self.log(f"{who.name}: {left} of {events} events were left after {limit:.0f} s")
         if stats["duplicates"] or stats["bad"]:

@@ -34,8 +34,9 @@ def verdict(entry, figure):
     return "" if held is None else ("yes" if held else "**no**")
 
 
-def section(axis, summary, kept):
-    """One axis as a table; peers' own figures, which have no bar, follow in a line."""
+def section(axis, part, kept, at):
+    """One axis as a table; peers' own figures, which have no bar, follow in a line. `part` is its share of the results, `at` the time of the run that the page is about."""
+    summary = part["figures"]
     lines = [f"### {axis.title}", "", "| | bar | measured: median (min–max) | holds | kept | change |", "| --- | --- | ---: | --- | ---: | ---: |"]
     old = (kept or {}).get("axes", {}).get(axis.name, {}).get("figures", {})
     for figure in axis.figures:
@@ -46,29 +47,34 @@ def section(axis, summary, kept):
     others = [f"{key} {entry['median']:,.2f} ({entry['min']:,.2f}–{entry['max']:,.2f})" for key, entry in summary.items() if key not in known]
     if others:
         lines += ["", "Also measured: " + "; ".join(others) + "."]
-    if axis.errors:
-        lines += ["", "Failed: " + "; ".join(axis.errors)]
+    if part["at"] != at:
+        lines += ["", f"From an earlier run: {part['at']}, revision {part['revision']}."]
+    if part["errors"]:
+        lines += ["", "Failed: " + "; ".join(part["errors"])]
     return "\n".join(lines)
 
 
-def document(axes, about, kept):
-    """The whole page. `about` says where, when and with what."""
-    machine, versions, options = about["machine"], about["versions"], about["options"]
+def document(axes, found, kept):
+    """The whole page about `found`, which results() or merged() has made."""
+    machine, versions, options = found["machine"], found["versions"], found["options"]
     head = ["# Benchmarks", "",
-            f"{about['at']}, revision {about['revision']}. {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, kernel {machine['kernel']}.",
+            f"{found['at']}, revision {found['revision']}. {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, kernel {machine['kernel']}.",
             f"{versions['outboxd']}; {versions['postgresql']}; {versions['openssl']}.",
-            "PostgreSQL: " + ", ".join(f"{name} {value}" for name, value in sorted(about["postgresql_settings"].items())) + ".",
+            "PostgreSQL: " + ", ".join(f"{name} {value}" for name, value in sorted(found["postgresql_settings"].items())) + ".",
             f"Events of 1 KB, {options['rows']:,} per drain, {options['reps']} repetitions; relay, PostgreSQL and receiver share the cores. "
-            + (f"Peers: {', '.join(about['peers'])}." if about["peers"] else "No peer took part."), ""]
+            + (f"Peers: {', '.join(found['peers'])}." if found["peers"] else "No peer took part."), ""]
     if kept:
-        head += [f"Kept results: {kept['at']}, revision {kept['revision']}.", ""]
-    body = [section(axis, axis.summary(), kept) + "\n" for axis in axes if axis.samples or axis.errors]
-    if about["disturbed"]:
-        body.append(f"Disturbed, something else used more than a fifth of a core: {'; '.join(about['disturbed'])}.\n")
+        other = [f"{name} {kept['options'].get(name)}" for name in options if kept["options"].get(name) != options[name]]
+        head += [f"Kept results: {kept['at']}, revision {kept['revision']}" + (f", with other options: {', '.join(other)}." if other else "."), ""]
+    body = [section(axis, found["axes"][axis.name], kept, found["at"]) + "\n" for axis in axes if axis.name in found["axes"]]
+    if found["disturbed"]:
+        body.append("Disturbed, something else used more than a fifth of a core: "
+                    + "; ".join(f"{what} (up to {100 * max(shares):.0f} % of a core)" for what, shares in found["disturbed"].items()) + ".\n")
     return "\n".join(head + body)
 
 
 def results(axes, about):
+    """What was measured so far, with where, when and with what."""
     measured = {axis.name: {"title": axis.title, "revision": about["revision"], "at": about["at"], "figures": axis.summary(), "errors": axis.errors} for axis in axes if axis.samples or axis.errors}
     return {**about, "axes": measured}
 
