@@ -3,7 +3,6 @@
 # Nothing here is part of tests/run.sh: figures depend on the machine, and want it for themselves. Usage: tests/bench/run.sh --help
 # Environment: OUTBOXD_BIN, OUTBOXD_BENCH_RECEIVER and OUTBOXD_BENCH_MICRO (a directory) name binaries built elsewhere; with all three nothing is built.
 set -euo pipefail
-binary=${OUTBOXD_BIN:-}
 cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=tests/support/prepare.sh
 . tests/support/prepare.sh
@@ -15,8 +14,7 @@ if ! flock -n 8; then
   say "Another bench is running; waiting for it."
   flock 8
 fi
-if [ -n "$binary" ]; then export OUTBOXD_BIN=$binary; fi
-if [ -z "$binary" ] || [ -z "${OUTBOXD_BENCH_RECEIVER:-}" ] || [ -z "${OUTBOXD_BENCH_MICRO:-}" ]; then
+if [ -z "${OUTBOXD_BIN:-}" ] || [ -z "${OUTBOXD_BENCH_RECEIVER:-}" ] || [ -z "${OUTBOXD_BENCH_MICRO:-}" ]; then
   install_packages "${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}"
   build_preset release outboxd bench_receiver micro_request micro_mapping
 else
