@@ -8,6 +8,7 @@
 #include "https/probe.hpp"
 #include "network.hpp"
 #include "postgres/migrator.hpp"
+#include "postgres/statements.hpp"
 #include "relay/endpoint_directory.hpp"
 #include "settings.hpp"
 
@@ -40,6 +41,28 @@ trial try_database(const config::config& settings) {
         t.text = e.why().text;
         t.code = exit_code_for(e.why());
     }
+    return t;
+}
+
+// What keeps vacuum from the schema's tables: it works all the same for a while, so no hint is a fault.
+trial look_at_vacuum(const config::config& settings) {
+    boost::asio::io_context loop;
+    trial t{"vacuum", true, "no dead rows pile up", exit_done};
+    std::vector<std::string> hints;
+    try {
+        const postgres::statements sql(settings.database.schema);
+        postgres::connection connection(loop.get_executor());
+        const base::milliseconds deadline{10'000};
+        wait_for(loop, connection.open(connect_options_of(settings, "check"), deadline));
+        const auto listed = wait_for(loop, connection.query(sql.vacuum_hints, {}, deadline));
+        for (int row = 0; row < listed.rows(); ++row) hints.push_back(listed.string(row, 0));
+        const auto dead = wait_for(loop, connection.query(sql.dead_rows, {}, deadline));
+        if (dead.rows() > 0) hints.push_back(dead.string(0, 1) + " dead rows in table " + dead.string(0, 0) + ", held by " + dead.string(0, 2));
+        connection.close();
+    } catch (const base::failure& e) {
+        hints.push_back("not known: " + e.why().text);
+    }
+    if (!hints.empty()) t.text = "hint: " + joined(hints, "; ");
     return t;
 }
 
@@ -93,6 +116,7 @@ std::vector<trial> try_all(const config::config& settings) {
         trials.push_back(try_endpoint(shared, e));
         bar.at(++done);
     }
+    if (trials.front().good) trials.push_back(look_at_vacuum(settings));
     return trials;
 }
 

@@ -177,6 +177,13 @@ public:
         std::int64_t blocked_keys{0};
     };
     virtual async_result<counts> count() = 0;
+    // Row versions that vacuum should have removed by now; nullopt when none pile up.
+    struct dead_rows {
+        std::string table;
+        std::int64_t rows{0};
+        std::string held_by;  // who keeps vacuum from removing them, as a sentence's end: a session, a prepared transaction, a replication slot
+    };
+    virtual async_result<std::optional<dead_rows>> find_dead_rows() = 0;
     // Schema present, of our version and of the expected shape; database writable, UTF8. Error: database_schema, database_read_only ... with the sentence for the operator.
     virtual async_result<void> check_ready() = 0;
 

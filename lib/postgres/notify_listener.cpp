@@ -125,7 +125,16 @@ asio::awaitable<void> notify_listener::listen_until_lost() {
         if (stopping_ || !connection_.is_open()) co_return;
         auto pause = times_.probe_every;
         if (heard) {
-            if (*heard) (void)state_.step(session_event::served, 0);
+            if (*heard) {
+                (void)state_.step(session_event::served, 0);
+                // Heard, so this session is our own and waits by its nature: a limit for idle ones would only make it come and go.
+                auto unlimited = co_await connection_.query(no_idle_limit, {}, times_.connect);
+                if (stopping_) co_return;
+                if (!unlimited && !connection_.is_open()) {
+                    down(unlimited.error(), session_event::lost);
+                    co_return;
+                }
+            }
             report(*heard, "notifications do not arrive (a transaction pooler?): polling; give database.listen_url a direct address");
             if (!*heard) pause = times_.deaf_probe_every;
         }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/encoding.hpp"
 #include "postgres/migrations.hpp"
 #include "postgres/row_mapping.hpp"
 
@@ -218,6 +219,14 @@ ports::async_result<ports::delivery_store::counts> pg_delivery_store::count() {
     auto r = co_await one_row(maintenance_, sql_.count, {}, deadlines_.maintenance);
     if (!r) co_return r.error();
     co_return counts{r->integer(0, 0), r->integer(0, 1), r->integer(0, 2), r->integer(0, 3), r->integer(0, 4), r->real(0, 5), r->integer(0, 6)};
+}
+
+ports::async_result<std::optional<ports::delivery_store::dead_rows>> pg_delivery_store::find_dead_rows() {
+    std::optional<dead_rows> found;
+    auto r = co_await maintenance_.query(sql_.dead_rows, {}, deadlines_.control);
+    if (!r) co_return r.error();
+    if (r->rows() > 0) found = dead_rows{r->string(0, 0), r->integer(0, 1), base::printable(r->text(0, 2), 300)};
+    co_return found;
 }
 
 ports::async_result<void> pg_delivery_store::check_ready() {

@@ -46,6 +46,7 @@ public:
     ports::async_result<std::int64_t> sweep(int batch) override;
     ports::async_result<std::int64_t> purge(base::milliseconds published, base::milliseconds failed, base::milliseconds attempts, int batch) override;
     ports::async_result<counts> count() override;
+    ports::async_result<std::optional<dead_rows>> find_dead_rows() override;
     ports::async_result<void> check_ready() override;
     void abort() override;
     void close() override;

@@ -3,6 +3,8 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 
 #include "base/encoding.hpp"
@@ -16,6 +18,15 @@ enum column : int {
     id, event_number, endpoint, lane, ordering_key, attempts, rescued, due_at, expires_at, size, format, max_attempts, report,
     event_id, event_type, payload, payload_bytes, content_type, tenant_id, url, headers, subject, source, traceparent, tracestate, created_at,
     column_count
+};
+
+// Those of the event come straight from its table. Read as another type they would be other bytes on the wire, without any error.
+constexpr std::array event_columns{
+    std::pair{event_id, type_oid::text},     std::pair{event_type, type_oid::text},   std::pair{payload, type_oid::json},
+    std::pair{payload_bytes, type_oid::bytea}, std::pair{content_type, type_oid::text}, std::pair{tenant_id, type_oid::text},
+    std::pair{url, type_oid::text},          std::pair{headers, type_oid::text},      std::pair{subject, type_oid::text},
+    std::pair{source, type_oid::text},       std::pair{traceparent, type_oid::text},  std::pair{tracestate, type_oid::text},
+    std::pair{created_at, type_oid::timestamptz},
 };
 
 int clamp32(std::int64_t value) { return static_cast<int>(std::clamp<std::int64_t>(value, std::numeric_limits<int>::min(), std::numeric_limits<int>::max())); }
@@ -149,6 +160,10 @@ params claim_params(const ports::claim_request& request) {
 
 base::result<ports::claim_reply> read_claim(const query_result& r) {
     if (r.columns() != column_count) return base::make_error(base::errc::database_schema, "the claim gives other columns than this version expects");
+    for (const auto& [column, type] : event_columns) {
+        if (r.column_type(column) == static_cast<std::uint32_t>(type)) continue;
+        return base::make_error(base::errc::database_schema, "column event." + std::string{r.column_name(column)} + " is of another type than this version expects");
+    }
     ports::claim_reply reply;
     bool reported = false;
     reply.rows.reserve(static_cast<std::size_t>(std::max(r.rows() - 1, 0)));
@@ -165,31 +180,34 @@ base::result<ports::claim_reply> read_claim(const query_result& r) {
 
 params settle_params(std::int64_t relay, const std::vector<lifecycle::settlement>& batch, base::boot_time now) {
     const auto n = batch.size();
+    // In order of id: settle() then need not sort when all are published.
+    std::vector<std::reference_wrapper<const lifecycle::settlement>> in_order(batch.begin(), batch.end());
+    std::sort(in_order.begin(), in_order.end(), [](const lifecycle::settlement& a, const lifecycle::settlement& b) { return a.delivery < b.delivery; });
     params p;
     p.int8(relay);
     p.begin_array(type_oid::int8_array, n);
-    for (const auto& s : batch) p.element(s.delivery);
+    for (const lifecycle::settlement& s : in_order) p.element(s.delivery);
     p.begin_array(type_oid::text_array, n);
-    for (const auto& s : batch) p.element(lifecycle::to_string(s.outcome));
+    for (const lifecycle::settlement& s : in_order) p.element(lifecycle::to_string(s.outcome));
     p.begin_array(type_oid::boolean_array, n);
-    for (const auto& s : batch) p.element(s.counts);
+    for (const lifecycle::settlement& s : in_order) p.element(s.counts);
     p.begin_array(type_oid::int4_array, n);
-    for (const auto& s : batch) phase(p, s.http_status == 0 ? -1 : s.http_status);
+    for (const lifecycle::settlement& s : in_order) phase(p, s.http_status == 0 ? -1 : s.http_status);
     p.begin_array(type_oid::text_array, n);
-    for (const auto& s : batch) text_or_null(p, lifecycle::to_string(s.error_class));
+    for (const lifecycle::settlement& s : in_order) text_or_null(p, lifecycle::to_string(s.error_class));
     p.begin_array(type_oid::text_array, n);
-    for (const auto& s : batch) clean_text_or_null(p, s.error, 500);
+    for (const lifecycle::settlement& s : in_order) clean_text_or_null(p, s.error, 500);
     p.begin_array(type_oid::text_array, n);
-    for (const auto& s : batch) clean_text_or_null(p, s.response_excerpt, 1024);
+    for (const lifecycle::settlement& s : in_order) clean_text_or_null(p, s.response_excerpt, 1024);
     p.begin_array(type_oid::int4_array, n);
-    for (const auto& s : batch) p.element32(s.duration_ms);
+    for (const lifecycle::settlement& s : in_order) p.element32(s.duration_ms);
     p.begin_array(type_oid::int4_array, n);
-    for (const auto& s : batch) {
+    for (const lifecycle::settlement& s : in_order) {
         const auto ago = s.started == base::boot_time{} ? base::milliseconds{0} : std::chrono::duration_cast<base::milliseconds>(now - s.started);
         p.element32(clamp32(std::max<std::int64_t>(ago.count(), 0)));
     }
     p.begin_array(type_oid::int8_array, n);
-    for (const auto& s : batch) {
+    for (const lifecycle::settlement& s : in_order) {
         if (s.retry_in) {
             p.element(std::int64_t{s.retry_in->count()});
         } else {
@@ -197,16 +215,16 @@ params settle_params(std::int64_t relay, const std::vector<lifecycle::settlement
         }
     }
     p.begin_array(type_oid::int4_array, n * 4);
-    for (const auto& s : batch) {
+    for (const lifecycle::settlement& s : in_order) {
         phase(p, s.phases.dns);
         phase(p, s.phases.connect);
         phase(p, s.phases.tls);
         phase(p, s.phases.first_byte);
     }
     p.begin_array(type_oid::text_array, n);
-    for (const auto& s : batch) text_or_null(p, s.format);
+    for (const lifecycle::settlement& s : in_order) text_or_null(p, s.format);
     p.begin_array(type_oid::boolean_array, n);
-    for (const auto& s : batch) p.element(s.blocks);
+    for (const lifecycle::settlement& s : in_order) p.element(s.blocks);
     return p;
 }
 

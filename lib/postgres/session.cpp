@@ -13,6 +13,8 @@ namespace {
 
 using steady = std::chrono::steady_clock;
 constexpr base::milliseconds longest_connect{10'000};
+// A call that finds the database away tells its caller after so long, that readiness may tell others; the back-off goes on over several calls.
+constexpr base::milliseconds longest_silence{2'000};
 
 base::milliseconds until(steady::time_point end) { return std::max(std::chrono::duration_cast<base::milliseconds>(end - steady::now()), base::milliseconds{0}); }
 
@@ -96,6 +98,7 @@ asio::awaitable<base::result<void>> session::connect(base::milliseconds deadline
 
 // Connects, and between failed tries waits out the back-off, until it stands or `end` has come.
 asio::awaitable<std::optional<base::error>> session::make_ready(time_point end) {
+    const auto tell_at = steady::now() + longest_silence;
     for (;;) {
         if (aborted_) co_return aborted();
         if (state_.phase() == session_phase::ready && !connection_.still_open()) {
@@ -116,6 +119,7 @@ asio::awaitable<std::optional<base::error>> session::make_ready(time_point end) 
         auto made = co_await connect(std::min(until(end), longest_connect));
         if (aborted_) co_return aborted();
         note(made ? session_event::connected : session_event::connect_failed, made ? std::nullopt : std::optional{made.error()});
+        if (!made && steady::now() >= tell_at) co_return std::move(made.error());
     }
 }
 

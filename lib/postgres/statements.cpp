@@ -48,6 +48,42 @@ SELECT (due * by)::bigint, (scheduled * by)::bigint, (claimed * by)::bigint, (fa
        (SELECT count(DISTINCT (b.lane, b.ordering_key)) FROM (SELECT d.lane, d.ordering_key FROM @schema@.delivery d WHERE d.blocks LIMIT 20000) b)
 FROM seen, scale)";
 
+// More dead rows than autovacuum leaves in its worst hour, and the oldest transaction that may still want to see them. Sessions of other roles show their transactions only to members of pg_read_all_stats.
+constexpr std::string_view dead_rows_text = R"(
+WITH pile AS (
+    SELECT t.relname, t.n_dead_tup, greatest(t.last_autovacuum, t.last_vacuum) AS vacuumed FROM pg_catalog.pg_stat_all_tables t
+    WHERE t.relid IN (SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relnamespace = to_regnamespace('@schema@') AND c.relkind = 'r')
+      AND t.n_dead_tup > 20000 + t.n_live_tup / 5
+    ORDER BY t.n_dead_tup DESC LIMIT 1
+), holder AS (
+    SELECT greatest(age(a.backend_xid), age(a.backend_xmin)) AS transactions,
+           'session ' || a.pid || ' of role ' || coalesce(a.usename, '?') || coalesce(' (' || nullif(a.application_name, '') || ')', '') || ', ' || coalesce(a.state, a.backend_type)
+           || coalesce(', whose transaction is ' || date_trunc('second', clock_timestamp() - a.xact_start) || ' old', '') AS who
+    FROM pg_catalog.pg_stat_activity a
+    WHERE a.pid <> pg_backend_pid() AND (a.datname = current_database() OR a.datname IS NULL) AND a.backend_type <> 'autovacuum worker'
+      AND coalesce(a.backend_xid, a.backend_xmin) IS NOT NULL
+    UNION ALL
+    SELECT age(p.transaction), 'prepared transaction ' || p.gid || ' of role ' || p.owner || ', ' || date_trunc('second', clock_timestamp() - p.prepared) || ' old: COMMIT PREPARED or ROLLBACK PREPARED it'
+    FROM pg_catalog.pg_prepared_xacts p WHERE p.database = current_database()
+    UNION ALL
+    SELECT age(s.xmin), 'replication slot ' || s.slot_name || CASE WHEN s.active THEN '' ELSE ', which nobody reads' END FROM pg_catalog.pg_replication_slots s WHERE s.xmin IS NOT NULL
+)
+SELECT p.relname::text, p.n_dead_tup,
+       coalesce((SELECT h.who FROM holder h ORDER BY h.transactions DESC LIMIT 1),
+                CASE WHEN current_setting('autovacuum') = 'off' THEN 'nobody: autovacuum is off'
+                     WHEN NOT pg_has_role('pg_read_all_stats', 'MEMBER') THEN 'a session that this role may not see: GRANT pg_read_all_stats shows it'
+                     ELSE 'nobody: autovacuum does not keep up' END)
+FROM pile p)";
+
+constexpr std::string_view vacuum_hints_text = R"(
+SELECT 'autovacuum is off on this server: these tables need it' AS text WHERE current_setting('autovacuum') = 'off'
+UNION ALL SELECT 'track_counts is off on this server, so autovacuum never comes' WHERE current_setting('track_counts') = 'off'
+UNION ALL SELECT 'autovacuum is off for table ' || c.relname FROM pg_catalog.pg_class c
+    WHERE c.relnamespace = to_regnamespace('@schema@') AND c.relkind = 'r' AND c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off,autovacuum_enabled=0}'
+UNION ALL SELECT 'table ' || c.relname || ' has lost the storage options of its migration (a restore?): autovacuum comes too late' FROM pg_catalog.pg_class c
+    WHERE c.relnamespace = to_regnamespace('@schema@') AND c.relname IN ('delivery', 'relay') AND c.relkind = 'r'
+      AND NOT coalesce(c.reloptions, '{}') @> '{autovacuum_vacuum_scale_factor=0}')";
+
 // What claim and settle rely on. Added columns are harmless; a missing or retyped one, a view in a table's place or a lost key is not.
 constexpr std::string_view shape_text = R"(
 WITH wanted(relation, attribute, kind) AS (VALUES
@@ -146,6 +182,8 @@ statements::statements(std::string_view schema)
       sweep(call(schema, "SELECT @schema@.sweep($1)")),
       purge(call(schema, "SELECT p.events + p.deliveries + p.attempts FROM @schema@.purge($1, $2, $3, $4) p")),
       count(call(schema, count_text)),
+      dead_rows(call(schema, dead_rows_text)),
+      vacuum_hints(call(schema, vacuum_hints_text)),
       probe_wakeup("SELECT pg_notify($1, $2)"),
       schema_version(call(schema, "SELECT coalesce(max(version), 0) FROM @schema@.migration")),
       server_facts("SELECT current_setting('server_encoding'), pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"),

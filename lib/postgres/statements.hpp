@@ -12,6 +12,8 @@ namespace outboxd::postgres {
 [[nodiscard]] std::string with_schema(std::string_view text, std::string_view schema);
 // Same as wake_channel() of the schema.
 [[nodiscard]] std::string wake_channel(std::string_view schema);
+// Servers before 14 have no such setting.
+inline constexpr std::string_view no_idle_limit = "SELECT set_config(s.name, '0', false) FROM pg_settings s WHERE s.name = 'idle_session_timeout' AND s.setting <> '0'";
 
 // Relay statements. Unless a comment says otherwise a statement is one call of a function of the schema, which holds its locks for its own transaction only.
 struct statements {
@@ -29,6 +31,8 @@ struct statements {
     std::string circuit_trip, circuit_probe, circuit_result;
     std::string rescue, route, sweep, purge;
     std::string count;           // plain read of a bounded sample
+    std::string dead_rows;       // plain read of statistics: the table with most, and who keeps vacuum away
+    std::string vacuum_hints;    // plain read of settings: what keeps autovacuum from these tables
     std::string probe_wakeup;    // NOTIFY to ourselves
 
     std::string schema_version;  // plain read of the migration table

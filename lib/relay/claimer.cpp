@@ -163,6 +163,7 @@ void claimer::after_failure(const base::error& why) {
         failing_ = true;
         telemetry::log(telemetry::level::warn, "claim_failed", "claiming does not work now; trying again", {{"error", std::string_view{why.text}}});
     }
+    if (why.code == base::errc::database_schema && on_schema_fault_) on_schema_fault_(why);
 }
 
 void claimer::count(std::size_t rows, int limit, base::boot_time now) {

@@ -40,6 +40,8 @@ public:
     void on_unknown_endpoint(std::function<void()> handler) { on_unknown_endpoint_ = std::move(handler); }
     // The lease is said to be gone.
     void on_lease_lost(std::function<void()> handler) { on_lease_lost_ = std::move(handler); }
+    // A claim failed because a table, column or function is not what it was.
+    void on_schema_fault(std::function<void(const base::error&)> handler) { on_schema_fault_ = std::move(handler); }
     // Bounds are worth nothing after rescue or when rows came back in another way.
     void forget_bounds();
 
@@ -116,6 +118,7 @@ private:
     bool warm_due_{false};             // lanes that gave rows lately are asked although nobody woke them
     std::function<void()> on_unknown_endpoint_;
     std::function<void()> on_lease_lost_;
+    std::function<void(const base::error&)> on_schema_fault_;
 
     bool waiting_for_room_{false};
     bool stopping_{false};

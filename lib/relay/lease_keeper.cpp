@@ -13,6 +13,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto retry_pause = milliseconds{500};
+// The same fault from a schema that fits would only be said again and again.
+constexpr auto trust_pause = seconds{60};
 
 }  // namespace
 
@@ -26,6 +28,7 @@ void lease_keeper::stop() {
 asio::awaitable<void> lease_keeper::run() {
     while (!stopping_) {
         if (!shared_.ready) {
+            if (shared_.relay_id != 0 && shared_.time.now() >= next_beat_) co_await beat();  // the results that wait are worth a lease
             const bool ready = co_await become_ready();
             if (!ready && !stopping_) {
                 const auto until = shared_.time.now() + retry_pause;
@@ -47,9 +50,9 @@ asio::awaitable<bool> lease_keeper::become_ready() {
         not_ready(usable.error());
         co_return false;
     }
+    shared_.metrics.database_up(true);
     if (!up_) {
         up_ = true;
-        shared_.metrics.database_up(true);
         telemetry::log(telemetry::level::info, "database_up", "the database is there and fits");
     }
     const bool prepared = co_await on_prepare_();
@@ -88,6 +91,18 @@ void lease_keeper::not_ready(const base::error& why) {
     shared_.metrics.database_up(false);
 }
 
+void lease_keeper::mistrust(const base::error& why) {
+    const auto now = shared_.time.now();
+    if (!shared_.ready || (why.text == mistrusted_ && now - mistrusted_at_ < trust_pause)) return;
+    mistrusted_ = why.text;
+    mistrusted_at_ = now;
+    // The line comes from the look at the shape, which names what is wrong better than a statement can.
+    shared_.ready = false;
+    shared_.not_ready_reason = why.text;
+    shared_.metrics.database_up(false);
+    work_->ring();
+}
+
 asio::awaitable<void> lease_keeper::beat() {
     beat_due_ = false;
     ports::beat_request request;
@@ -102,6 +117,7 @@ asio::awaitable<void> lease_keeper::beat() {
     if (!reply) {
         // The lease runs on; requests stop by themselves when it no longer covers them.
         next_beat_ = now + std::min<base::milliseconds>(seconds{1}, shared_.lease.heartbeat_interval());
+        if (!shared_.ready) co_return;  // the reason is known
         if (reply.error().code == base::errc::database_schema) {
             not_ready(reply.error());
         } else {
@@ -111,7 +127,7 @@ asio::awaitable<void> lease_keeper::beat() {
         co_return;
     }
     shared_.server_clock(reply->now, sent);
-    if (!up_) {
+    if (!up_ && shared_.ready) {
         up_ = true;
         shared_.metrics.database_up(true);
         telemetry::log(telemetry::level::info, "database_up", "the database answers again");

@@ -21,6 +21,8 @@ public:
         work_->ring();
     }
     void ring() { work_->ring(); }
+    // A statement failed because the schema is not what it was: no claims until its shape has been looked at and fits.
+    void mistrust(const base::error& why);
     // Registered anew (also the first time).
     void on_registered(std::function<void()> handler) { on_registered_ = std::move(handler); }
     // Endpoints have to be there before claims run.
@@ -44,6 +46,8 @@ private:
     std::function<void()> on_ready_;
     std::function<std::string()> on_info_;
     base::boot_time next_beat_{};
+    base::boot_time mistrusted_at_{};
+    std::string mistrusted_;
     bool beat_due_{false};
     bool was_ready_{false};
     bool stopping_{false};

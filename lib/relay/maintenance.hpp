@@ -29,12 +29,14 @@ private:
     [[nodiscard]] asio::awaitable<bool> sweep();
     [[nodiscard]] asio::awaitable<void> purge();
     [[nodiscard]] asio::awaitable<void> count();
+    [[nodiscard]] asio::awaitable<void> look_for_dead_rows();
 
     engine& shared_;
     claimer& claims_;
     std::unique_ptr<ports::alarm> work_;
-    base::boot_time next_rescue_{}, next_route_{}, next_sweep_{}, next_purge_{}, next_count_{};
-    int purge_batch_{1000};
+    base::boot_time next_rescue_{}, next_route_{}, next_sweep_{}, next_purge_{}, next_count_{}, next_dead_rows_{};
+    // How much one statement takes on: less after a time-out, so that a server with a small statement_timeout gets there all the same.
+    int rescue_batch_, sweep_batch_, purge_batch_{1000};
     ports::delivery_store::counts counts_;
     bool stopping_{false};
 };

@@ -47,6 +47,8 @@ void relay::wire_parts() {
     shared_.settlements.on_settled([this](settled& one, bool changed) { settled_one(one, changed); });
     claims_.on_unknown_endpoint([this] { endpoints_.refresh(); });
     claims_.on_lease_lost([this] { lease_.doubt(); });
+    claims_.on_schema_fault([this](const base::error& why) { lease_.mistrust(why); });
+    shared_.settlements.on_schema_fault([this](const base::error& why) { lease_.mistrust(why); });
     lease_.on_prepare([this] { return prepare(); });
     lease_.on_registered([this] {
         circuits_.refresh();

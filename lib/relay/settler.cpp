@@ -136,6 +136,7 @@ asio::awaitable<bool> settler::write(std::vector<settled>& batch) {
         telemetry::log(telemetry::level::warn, "settle_failed", "results cannot be written now; they are kept and written first",
                        {{"count", static_cast<std::int64_t>(batch.size() + waiting_.size())}, {"error", std::string_view{last_error_}}});
     }
+    if (changed.error().code == base::errc::database_schema && on_schema_fault_) on_schema_fault_(changed.error());
     co_return false;
 }
 

@@ -32,6 +32,8 @@ public:
     void add(settled one);
     // After a settlement has been written (or given up because the delivery is not ours any more): `changed` says whether the database took it.
     void on_settled(std::function<void(settled& one, bool changed)> handler) { on_settled_ = std::move(handler); }
+    // Results cannot be written because a table, column or function is not what it was.
+    void on_schema_fault(std::function<void(const base::error&)> handler) { on_schema_fault_ = std::move(handler); }
     // The loop; returns when stop() was called and all is written, or at the deadline given there.
     [[nodiscard]] asio::awaitable<void> run();
     void stop(base::boot_time deadline);
@@ -59,6 +61,7 @@ private:
     telemetry::metrics& metrics_;
     std::unique_ptr<ports::alarm> work_;
     std::function<void(settled&, bool)> on_settled_;
+    std::function<void(const base::error&)> on_schema_fault_;
     std::deque<settled> waiting_;
     std::vector<settled>* under_way_{nullptr};  // the batch that run() is writing
     std::size_t writing_{0};

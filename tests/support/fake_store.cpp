@@ -158,6 +158,10 @@ ports::async_result<ports::delivery_store::counts> fake_store::count() {
     return perform<counts>("count", [this]() -> base::result<counts> { return database_.count(); });
 }
 
+ports::async_result<std::optional<ports::delivery_store::dead_rows>> fake_store::find_dead_rows() {
+    return perform<std::optional<dead_rows>>("find_dead_rows", []() -> base::result<std::optional<dead_rows>> { return std::optional<dead_rows>{}; });
+}
+
 ports::async_result<void> fake_store::check_ready() {
     return perform<void>("check_ready", [this]() -> base::result<void> {
         if (not_ready) return *not_ready;

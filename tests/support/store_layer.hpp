@@ -41,6 +41,7 @@ public:
         return below_.purge(published, failed, attempts, batch);
     }
     ports::async_result<counts> count() override { return below_.count(); }
+    ports::async_result<std::optional<dead_rows>> find_dead_rows() override { return below_.find_dead_rows(); }
     ports::async_result<void> check_ready() override { return below_.check_ready(); }
     void abort() override { below_.abort(); }
     void close() override { below_.close(); }
