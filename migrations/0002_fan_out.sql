@@ -225,9 +225,13 @@ BEGIN
                               AND f.status = 'failed' LIMIT 1) d;
     END IF;
 
-    -- NOTIFY takes a lock that serialises commits: only while some relay sleeps and has asked for it. A queue that a
-    -- stuck listener has let grow is left alone, because a full one would fail the application's COMMIT.
-    IF v_wake AND (v_first IS NOT NULL OR v_route) AND pg_notification_queue_usage() < 0.5 THEN
+    -- NOTIFY takes a lock that serialises commits: only while some relay sleeps and has asked for it, and only four
+    -- transactions at a time, so that the commits of all others can share one write to disk. Who goes without is at work
+    -- while one of the four commits, and a woken relay looks again until all that were at work then have ended. A queue
+    -- that a stuck listener has let grow is left alone, because a full one would fail the application's COMMIT.
+    IF v_wake AND (v_first IS NOT NULL OR v_route) AND pg_notification_queue_usage() < 0.5
+       AND (pg_try_advisory_xact_lock(TG_RELID::int, 1) OR pg_try_advisory_xact_lock(TG_RELID::int, 2)
+            OR pg_try_advisory_xact_lock(TG_RELID::int, 3) OR pg_try_advisory_xact_lock(TG_RELID::int, 4)) THEN
         IF v_first IS NOT NULL THEN
             PERFORM pg_notify(left(TG_TABLE_SCHEMA, 58) || '_wake', CASE WHEN v_first = v_last THEN 'lane:' || v_first ELSE 'any' END);
         END IF;

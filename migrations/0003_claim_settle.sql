@@ -247,19 +247,24 @@ DECLARE
     v_ord int[];
 BEGIN
     -- Deliveries that end: DELETE and history in one statement. published needs no claim.
-    SELECT array_agg(x.id ORDER BY x.id), array_agg(x.ord ORDER BY x.id) INTO v_ids, v_ord
-    FROM (SELECT DISTINCT ON (s.id) s.id, s.ord::int AS ord, s.outcome
-          FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
-          -- One result per delivery: a success beats whatever else is said of it.
-          ORDER BY s.id, s.outcome = 'published' DESC, s.ord) x
-    WHERE x.id IS NOT NULL AND x.outcome IN ('published', 'expired', 'cancelled');
+    IF p_outcomes <@ ARRAY['published'] AND cardinality(p_ids) = cardinality(p_outcomes) AND array_position(p_ids, NULL) IS NULL
+       AND NOT EXISTS (SELECT FROM unnest(p_ids, p_ids[2:]) AS u(a, b) WHERE u.a >= u.b) THEN
+        v_ids := nullif(p_ids, '{}');  -- the usual batch: each id once, in order, and the place is the bucket itself
+    ELSE
+        SELECT array_agg(x.id ORDER BY x.id), array_agg(x.ord ORDER BY x.id) INTO v_ids, v_ord
+        FROM (SELECT DISTINCT ON (s.id) s.id, s.ord::int AS ord, s.outcome
+              FROM unnest(p_ids, p_outcomes) WITH ORDINALITY AS s(id, outcome, ord)
+              -- One result per delivery: a success beats whatever else is said of it.
+              ORDER BY s.id, s.outcome = 'published' DESC, s.ord) x
+        WHERE x.id IS NOT NULL AND x.outcome IN ('published', 'expired', 'cancelled');
+    END IF;
     IF v_ids IS NOT NULL THEN
         RETURN QUERY
         WITH gone AS (
             DELETE FROM @schema@.delivery d
             WHERE d.id = ANY (v_ids)
-              AND (d.claimed_by = p_relay OR p_outcomes[v_ord[width_bucket(d.id, v_ids)]] = 'published')
-            RETURNING d.id, d.event, d.endpoint, d.attempts, v_ord[width_bucket(d.id, v_ids)] AS ord)
+              AND (d.claimed_by = p_relay OR p_outcomes[coalesce(v_ord[width_bucket(d.id, v_ids)], width_bucket(d.id, v_ids))] = 'published')
+            RETURNING d.id, d.event, d.endpoint, d.attempts, coalesce(v_ord[width_bucket(d.id, v_ids)], width_bucket(d.id, v_ids)) AS ord)
         INSERT INTO @schema@.attempt
             (delivery, event, endpoint, attempt, outcome, http_status, error_class, error, response_excerpt, duration_ms,
              started_at, relay, finished_at, dns_ms, connect_ms, tls_ms, first_byte_ms)

@@ -38,6 +38,11 @@ int claimer::wanted(lane& l, base::boot_time now) const {
 claimer::plan claimer::make_plan() {
     const auto now = shared_.time.now();
     take_due_wakes(now);
+    if (look_again_ && now >= *look_again_) {
+        look_again_.reset();
+        flag_fresh_ = asking_;
+        wake_all();
+    }
     if (now >= next_poll_) {
         next_poll_ = now + shared_.settings->relay.poll_interval;
         if (!discover_round_) cursor_.clear();
@@ -60,7 +65,7 @@ claimer::plan claimer::make_plan() {
     p.request.max_bytes = std::min(bytes, max_claim_bytes);
     p.request.fetch_max = std::min<std::int64_t>(shared_.endpoints.largest_payload(), std::int64_t{1} << 30);
     // Known lanes never crowd out those that nobody has seen yet: a quarter of the rows is theirs whenever it is time to look for them.
-    const bool discover = discover_round_ || (!asking_ && now >= next_discovery_);
+    const bool discover = discover_round_ || (!wakeups_cover_all() && now >= next_discovery_);
     const int for_known = discover ? std::max(1, rows - std::max(1, rows / 4)) : rows;
     const auto most_lanes = std::min(max_asked_lanes, static_cast<std::size_t>(std::max(1, for_known / 2)));
     ask_woken(p, most_lanes, now);
@@ -104,8 +109,7 @@ void claimer::ask_active(plan& p, std::size_t most, base::boot_time now) {
         if (std::find(p.asked.begin(), p.asked.end(), &l) != p.asked.end()) continue;
         const int want = wanted(l, now);
         // A claim for a few rows of a lane that is well supplied does not pay.
-        const int ahead = std::min(l.window.limit(), l.rate.count(now));
-        const int worth = l.queue.empty() ? 1 : std::max(1, std::min(shared_.settings->relay.claim_batch, ahead / 2));
+        const int worth = l.queue.empty() ? 1 : std::max(1, std::min(shared_.settings->relay.claim_batch, l.window.limit() / 2));
         if (want >= worth) {
             ask(p, l, want, now);
         } else if (l.hot && l.usable()) {

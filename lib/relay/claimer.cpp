@@ -16,6 +16,7 @@ using std::chrono::seconds;
 constexpr auto safety_margin = milliseconds{20};  // due_at is read a moment before the transaction has its id
 constexpr int busy_claims_per_second = 400;
 constexpr int quiet_rows_per_second = 200;
+constexpr auto look_again_pause = milliseconds{20};
 constexpr std::size_t max_timed_wakes = 100'000;
 
 bool past(const ports::lane_bound& a, const ports::lane_bound& b) { return a.due_at != b.due_at ? a.due_at > b.due_at : a.id > b.id; }
@@ -55,6 +56,12 @@ void claimer::wake_all() {
     if (!discover_round_) cursor_.clear();
     discover_round_ = true;
     warm_due_ = true;
+    work_->ring();
+}
+
+void claimer::look_again_soon() {
+    if (!asking_ || look_again_) return;
+    look_again_ = shared_.time.now() + look_again_pause;
     work_->ring();
 }
 
@@ -133,6 +140,7 @@ asio::awaitable<bool> claimer::claim_once(plan p) {
     shared_.metrics.claimed_at(last_claim_unix_);
     shared_.server_clock(reply->now, begun);
     safe_.observe(reply->now, reply->xmin, reply->xmax);
+    note_writers(*reply);
     if (p.request.discover_lanes > 0) {
         next_discovery_ = now + std::max<base::boot_clock::duration>(milliseconds{5}, (now - begun) * 10);
         if (!reply->more) cursor_ = reply->cursor;  // what was left behind is looked for again
@@ -149,6 +157,17 @@ asio::awaitable<bool> claimer::claim_once(plan p) {
     count(reply->rows.size(), p.request.max_rows, now);
     file(*reply, p);
     co_return true;
+}
+
+void claimer::note_writers(const ports::claim_reply& reply) {
+    if (flag_fresh_) {
+        flag_fresh_ = false;
+        unseen_below_.reset();
+        if (reply.xmin < reply.xmax) unseen_below_ = reply.xmax;
+    } else if (unseen_below_ && reply.xmin >= *unseen_below_) {
+        unseen_below_.reset();
+        wake_all();  // what they committed meanwhile
+    }
 }
 
 void claimer::after_failure(const base::error& why) {
@@ -298,6 +317,7 @@ asio::awaitable<void> claimer::recover() {
 base::boot_time claimer::next_moment() const {
     auto when = next_poll_;
     if (!timed_.empty()) when = std::min(when, timed_.top().when);
+    if (look_again_) when = std::min(when, *look_again_);
     if (!reconcile_at_.empty()) when = std::min(when, reconcile_at_.front());
     return when;
 }
@@ -307,14 +327,15 @@ asio::awaitable<void> claimer::idle(bool room_short) {
     auto until = next_moment();
     if (room_short) {
         until = std::min(until, now + milliseconds{100});
-    } else if (!asking_) {
-        if (shared_.settings->relay.notify && shared_.listening && small_pause_ms_ > 50) co_await ask_for_wakeups();
-        if (!asking_) until = std::min(until, now + milliseconds{shared_.listening ? std::min(small_pause_ms_, 50) : std::max(small_pause_ms_, 10)});
+    } else if (!wakeups_cover_all()) {
+        if (!asking_ && shared_.settings->relay.notify && shared_.listening && small_pause_ms_ > 50) co_await ask_for_wakeups();
+        const bool soon = shared_.listening && !asking_;
+        if (!wakeups_cover_all()) until = std::min(until, now + milliseconds{soon ? std::min(small_pause_ms_, 50) : std::max(small_pause_ms_, 10)});
     }
     waiting_for_room_ = room_short;
     const bool rung = co_await work_->wait(until);
     waiting_for_room_ = false;
-    if (!rung && !asking_ && !room_short) {
+    if (!rung && !wakeups_cover_all() && !room_short) {
         warm_due_ = true;
         small_pause_ms_ = std::min(small_pause_ms_ * 2, 1000);
     }
@@ -339,6 +360,8 @@ asio::awaitable<void> claimer::ask_for_wakeups() {
         co_return;
     }
     asking_ = ask;
+    flag_fresh_ = ask;
+    unseen_below_.reset();
     small_pause_ms_ = 2;
     if (asking_) wake_all();  // what was committed before the flag was seen
 }

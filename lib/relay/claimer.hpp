@@ -29,6 +29,8 @@ public:
     void wake_lane(std::string_view name);
     // Any lane may have rows.
     void wake_all();
+    // A writer's wake-up came: others may have gone without one because of it, so that all lanes are looked at a little later.
+    void look_again_soon();
     // A row of this lane falls due at `when` (own retries and releases).
     void wake_lane_at(std::string_view name, base::boot_time when);
     // Room came free.
@@ -108,6 +110,12 @@ private:
 
     bool asking_{false};
     bool flag_known_{false};           // what the database has is what asking_ says
+    // A writer that looked at the flag before it was set wakes nobody, however late it commits: until all that were at work then have ended, polls go on.
+    bool flag_fresh_{false};                     // no claim has been made since
+    std::optional<std::uint64_t> unseen_below_;  // transactions below may not have seen it
+    std::optional<base::boot_time> look_again_;
+    [[nodiscard]] bool wakeups_cover_all() const noexcept { return asking_ && !flag_fresh_ && !unseen_below_; }
+    void note_writers(const ports::claim_reply& reply);
     base::boot_time window_start_{};   // of the count of claims and rows below
     int window_claims_{0};
     int window_rows_{0};

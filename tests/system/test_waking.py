@@ -13,7 +13,7 @@ from outboxtest.fixtures import migrate
 from outboxtest.outbox import Outbox
 
 SLOW_POLL = {"relay": {"poll_interval": "30s"}}
-LISTENER = "starts_with(query, 'LISTEN')"
+LISTENER = "(starts_with(query, 'LISTEN') OR strpos(query, 'idle_session' || '_timeout') > 0)"
 
 
 def test_B04_a_wake_up_that_comes_before_the_commit_does_no_harm(outbox, relays, endpoint, patience):
