@@ -82,6 +82,7 @@ void relay::woken(std::string_view payload) {
     constexpr std::string_view lane_prefix = "lane:";
     if (payload.starts_with(lane_prefix)) {
         claims_.wake_lane(payload.substr(lane_prefix.size()));
+        claims_.look_again_soon();
     } else if (payload == "route") {
         maintenance_.route_now();
     } else if (payload == "endpoint") {
@@ -97,6 +98,7 @@ void relay::woken(std::string_view payload) {
         claims_.wake_all();
     } else {
         claims_.wake_all();
+        claims_.look_again_soon();
     }
 }
 
