@@ -31,9 +31,8 @@ CLAIMED = "SELECT count(*) FROM outbox.delivery WHERE claimed_by IS NOT NULL"
     ("while_sending:5", 5, None),
     ("after_answer", None, 0),
     ("before_settle", None, 0),
-    ("before_settle:2", None, None),
     ("after_settle_sent", None, None),
-], ids=["after_claim", "while_sending", "while_sending_the_fifth", "after_answer", "before_settle", "before_the_second_settle", "after_settle_sent"])
+], ids=["after_claim", "while_sending", "while_sending_the_fifth", "after_answer", "before_settle", "after_settle_sent"])
 def test_B13d_a_kill_at_this_step_loses_nothing_and_changes_no_byte(database, outbox, relays, endpoint, step, sent, written):
     with Receiver() as receiver:
         config = {"relay": {"lease": "2s"}, "defaults": {"timeout": "1s"},

@@ -1,11 +1,14 @@
 """Ways to the database: several hosts and a fail-over, a transaction pooler, a password that is changed, TLS, a disk that is full."""
 
 import os
+import socketserver
+import struct
 import subprocess
+import threading
 
 import pytest
 
-from outboxtest import Cluster, Outboxd, Receiver, wait_for
+from outboxtest import Cluster, Outboxd, Proxy, Receiver, wait_for
 from outboxtest.fixtures import migrate
 from outboxtest.outbox import Outbox
 from outboxtest.pooler import Pooler, pooler_program
@@ -53,6 +56,41 @@ def test_B07_a_single_standby_is_waited_for_until_it_is_promoted(own_cluster, en
             standby.promote()
             relay.wait_ready(40)
             Outbox(standby.uri(name)).insert()
+            receiver.wait_for(1, 30)
+
+
+class StartingUp(socketserver.StreamRequestHandler):
+    """A server that is there and takes nobody yet: 57P03 to every start packet."""
+
+    def handle(self):
+        while True:
+            length = struct.unpack("!i", self.rfile.read(4))[0]
+            packet = self.rfile.read(length - 4)
+            if struct.unpack("!i", packet[:4])[0] >> 16 == 3:
+                break
+            self.wfile.write(b"N")  # neither TLS nor GSS
+        fields = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+        self.wfile.write(b"E" + struct.pack("!i", len(fields) + 4) + fields)
+
+
+class Refusing(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+
+def test_B65_a_server_that_is_starting_up_is_waited_for(cluster, database, endpoint):
+    with Receiver() as receiver:
+        with Refusing(("127.0.0.1", 0), StartingUp) as early:
+            port = early.server_address[1]
+            threading.Thread(target=early.serve_forever, daemon=True).start()
+            relay = Outboxd(database.replace(f":{cluster.port}/", f":{port}/"), settings(receiver, endpoint))
+            try:
+                stays_calm(relay, "starting up")
+            finally:
+                early.shutdown()
+        with relay, Proxy(cluster.port, port=port):
+            relay.wait_ready(40)
+            Outbox(database).insert()
             receiver.wait_for(1, 30)
 
 
