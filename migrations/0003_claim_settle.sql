@@ -2,14 +2,15 @@
 -- are always wrong (empty, then a million rows, then empty) and one flipped plan costs a thousand times the work. Bitmap
 -- scans stay off: they never mark dead index entries, so that each later claim would read them again.
 
--- Takes due deliveries for a relay. One statement finds and locks the rows (SKIP LOCKED: relays never wait for each
--- other), one writes claimed_by, which no index names (HOT). No lock outlives the call.
+-- Takes due deliveries for a relay, with their events. One statement finds and locks the rows (SKIP LOCKED: relays never
+-- wait for each other), one writes claimed_by, which no index names (HOT), and reads the events. No lock outlives the call.
 --
--- Row 1 is the report, id NULL: now (server clock, seconds), xmin and xmax of the snapshot before the scans, cursor (lane
--- after which discovery goes on, null = begin anew), wrapped, more (due rows were left for want of bytes), keys (per lane whose ordering keys were not all visited the
--- last one; null = the walk that began at p_after_key came round). With now, xmin and xmax a relay keeps a lower bound per
--- lane: rows that commit later than a claim have due_at >= that claim's now, or belong to a transaction below its xmax;
--- once a later claim's xmin has passed that xmax, nothing new can appear below that now.
+-- Row 1 is the report, id NULL: now (server clock, seconds), xmin (all transactions below had ended before the scans),
+-- xmax (those from here on had not begun to write), cursor (lane after which discovery goes on, null = begin anew), wrapped,
+-- more (due rows were left for want of bytes), keys (per lane whose ordering keys were not all visited the last one; null =
+-- the walk that began at p_after_key came round). With now, xmin and xmax a relay keeps a lower bound per lane: rows that
+-- commit later than a claim have due_at >= that claim's now, or belong to a transaction below its xmax; once a later
+-- claim's xmin has passed that xmax, nothing new can appear below that now.
 --
 -- Known lanes: p_lanes with p_limits, bound (due_at, id) already claimed, and the ordering key visited last. Then up to
 -- p_discover_lanes further lanes that are neither in p_lanes nor in p_exclude. An ordering key offers only its oldest
@@ -19,7 +20,9 @@ CREATE FUNCTION @schema@.claim(
     p_after_key text[], p_exclude text[], p_discover_after text, p_discover_lanes int, p_discover_limit int,
     p_max_rows int, p_max_bytes bigint, p_fetch_max int)
 RETURNS TABLE (id bigint, event bigint, endpoint text, lane text, ordering_key text, attempts int, rescued int,
-               due_at timestamptz, expires_at timestamptz, size int, format text, max_attempts smallint, report jsonb)
+               due_at timestamptz, expires_at timestamptz, size int, format text, max_attempts smallint, report jsonb,
+               event_id text, event_type text, payload json, payload_bytes bytea, content_type text, tenant_id text, url text,
+               headers text, subject text, source text, traceparent text, tracestate text, created_at timestamptz)
 LANGUAGE plpgsql ROWS 256
 SET search_path = pg_catalog, @schema@, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -30,6 +33,9 @@ AS $$
 DECLARE
     v_now      constant timestamptz := statement_timestamp();
     v_snapshot constant pg_snapshot := pg_current_snapshot();
+    -- The next transaction id that will be given out. The snapshot's own xmax is only the one after the latest that ended: a
+    -- younger transaction may have been at work for long. age() counts from the next id, as long as this one has none.
+    v_next     constant bigint      := pg_snapshot_xmax(v_snapshot)::text::bigint + age(pg_snapshot_xmax(v_snapshot)::xid);
     -- Sorts after every lane and every ordering key (both have at most 255 characters, collation "C").
     v_top      constant text := repeat(chr(1114111), 256);
     v_lanes    text[]        := coalesce(p_lanes, '{}');
@@ -188,11 +194,11 @@ BEGIN
            (SELECT count(*) FROM summed s WHERE s.pos <= p_max_rows) > (SELECT count(*) FROM taken)
       INTO v_tids, v_cut, v_more;
 
-    RETURN QUERY SELECT NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::int, NULL::int,
-        NULL::timestamptz, NULL::timestamptz, NULL::int, NULL::text, NULL::smallint,
-        jsonb_build_object('now', round(extract(epoch FROM v_now), 6),
-                           'xmin', pg_snapshot_xmin(v_snapshot)::text::bigint, 'xmax', pg_snapshot_xmax(v_snapshot)::text::bigint,
-                           'cursor', v_cursor, 'wrapped', v_wrapped, 'more', v_more, 'keys', coalesce(v_cut, '{}'));
+    report := jsonb_build_object('now', round(extract(epoch FROM v_now), 6),
+        'xmin', pg_snapshot_xmin(v_snapshot)::text::bigint, 'xmax', v_next,
+        'cursor', v_cursor, 'wrapped', v_wrapped, 'more', v_more, 'keys', coalesce(v_cut, '{}'));
+    RETURN NEXT;
+    report := NULL;
     IF v_tids IS NULL THEN
         RETURN;
     END IF;
@@ -206,23 +212,22 @@ BEGIN
         RAISE EXCEPTION 'relay % has no lease with epoch %', p_relay, p_epoch USING ERRCODE = 'OB001';
     END IF;
 
-    -- By ctid: the rows are locked by this transaction and cannot have moved.
+    -- By ctid: the rows are locked by this transaction and cannot have moved. The events are read by the same statement,
+    -- whose snapshot is younger than the one that found the rows: an event that is missing here was removed.
     RETURN QUERY
     WITH mine AS (
         UPDATE @schema@.delivery d SET claimed_by = p_relay
         WHERE d.ctid = ANY (v_tids) AND d.claimed_by IS NULL AND d.status = 'pending'
         RETURNING d.id, d.event, d.endpoint, d.lane, d.ordering_key, d.attempts, d.rescued, d.due_at, d.expires_at,
                   d.size, d.format, d.max_attempts)
-    SELECT m.*, NULL::jsonb FROM mine m ORDER BY m.due_at, m.id;
+    SELECT m.*, NULL::jsonb, e.*
+    FROM (SELECT * FROM mine ORDER BY due_at, id) m
+    LEFT JOIN LATERAL (
+        SELECT v.event_id, v.event_type, CASE WHEN m.size <= p_fetch_max THEN v.payload END,
+               CASE WHEN m.size <= p_fetch_max THEN v.payload_bytes END, v.content_type, v.tenant_id, v.url,
+               v.headers::text, v.subject, v.source, v.traceparent, v.tracestate, v.created_at
+        FROM @schema@.event v WHERE v.id = m.event) e ON true;
 END $$;
-
--- An event that committed while claim() was at work. What calls claim() reads the events beside it, with a snapshot that is
--- older than the one with which claim() found the deliveries: it falls back to this function, which is volatile and so
--- looks with a new one. A row that is missing here as well was removed.
-CREATE FUNCTION @schema@.late_event(p_event bigint) RETURNS SETOF @schema@.event
-LANGUAGE sql VOLATILE STRICT ROWS 1 SET search_path = pg_catalog, @schema@, pg_temp AS $$
-    SELECT * FROM @schema@.event v WHERE v.id = p_event
-$$;
 
 -- Writes the results of attempts and returns the deliveries really changed; fewer than sent is a counted event. published
 -- is written whoever holds the row now, since the receiver has it; everything else only while this relay holds the claim.

@@ -14,7 +14,7 @@ namespace outboxd::lifecycle {
 
 class safe_moment {
 public:
-    // One claim's report: the server's clock and snapshot before its scans.
+    // One claim's report: the server's clock, and before its scans the oldest transaction at work and the next id to be given out.
     void observe(base::wall_time now, std::uint64_t xmin, std::uint64_t xmax) {
         while (!samples_.empty() && samples_.front().xmax <= xmin) {
             safe_ = samples_.front().at;

@@ -65,8 +65,8 @@ struct claimed {
 struct claim_reply {
     std::vector<claimed> rows;
     base::wall_time now{};       // the server's clock at the start of the statement
-    std::uint64_t xmin{0};       // of the snapshot before the scans
-    std::uint64_t xmax{0};
+    std::uint64_t xmin{0};       // all transactions below had ended before the scans
+    std::uint64_t xmax{0};       // the next transaction id to be given out then; more than the snapshot's xmax
     std::string cursor;          // where discovery goes on
     bool wrapped{false};
     bool more{false};            // due rows were left behind for want of bytes

@@ -4,15 +4,7 @@ namespace outboxd::postgres {
 
 namespace {
 
-constexpr std::string_view claim_text = R"(
-SELECT c.id, c.event, c.endpoint, c.lane, c.ordering_key, c.attempts, c.rescued, c.due_at, c.expires_at, c.size, c.format, c.max_attempts, c.report,
-       e.event_id, e.event_type, e.payload, e.payload_bytes, e.content_type, e.tenant_id, e.url, e.headers, e.subject, e.source, e.traceparent, e.tracestate, e.created_at
-FROM @schema@.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) c
-LEFT JOIN LATERAL (
-    SELECT v.event_id, v.event_type, CASE WHEN c.size <= $14 THEN v.payload END AS payload, CASE WHEN c.size <= $14 THEN v.payload_bytes END AS payload_bytes,
-           v.content_type, v.tenant_id, v.url, v.headers::text AS headers, v.subject, v.source, v.traceparent, v.tracestate, v.created_at
-    FROM (SELECT * FROM @schema@.event w WHERE w.id = c.event
-          UNION ALL SELECT * FROM @schema@.late_event(c.event)) v LIMIT 1) e ON true)";
+constexpr std::string_view claim_text = "SELECT * FROM @schema@.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
 
 constexpr std::string_view load_endpoints_text = R"(
 SELECT e.name, e.url, e.tenant_id, e.enabled, e.paused, e.disabled_reason, e.settings::text, e.managed_by, s.secret,

@@ -19,7 +19,7 @@ inline constexpr std::string_view no_idle_limit = "SELECT set_config(s.name, '0'
 struct statements {
     explicit statements(std::string_view schema);
 
-    std::string claim;           // rows FOR UPDATE SKIP LOCKED inside; the events are joined by primary key outside and never locked
+    std::string claim;           // rows FOR UPDATE SKIP LOCKED, then their events by primary key, which are never locked
     std::string bump_epoch, release_unknown;
     std::string settle;          // row locks of exactly the settled deliveries
     std::string register_relay, beat, set_wake, retire_relay;

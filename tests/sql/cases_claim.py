@@ -99,6 +99,22 @@ def case_a_late_committer_is_found_by_the_rule_of_now_xmin_and_xmax_B01(db):
                         report["now"], db.insert("a")), True)
 
 
+def case_the_youngest_transaction_of_all_counts_as_at_work_B01(db):
+    """A snapshot's own xmax is the id after the latest that ended: the only transaction at work is often not below it."""
+    relay = setup(db, "a")
+    late = db.session()
+    late.execute("BEGIN")
+    db.insert("a", session=late)
+    report, rows = db.claim(relay, {"a": 9})
+    expect(rows, [])
+    own = late.value("SELECT pg_current_xact_id_if_assigned()::text::bigint")
+    assert report["xmax"] > own, ("it wrote before the claim's moment, and yet counts as begun later", report, own)
+    late.execute("COMMIT")
+    later, rows = db.claim(relay, {"a": 9})
+    expect(len(rows), 1)
+    assert later["xmin"] >= report["xmax"], (later, report)
+
+
 def case_limits_rows_and_bytes_bound_a_claim(db):
     relay = setup(db, "a", "b")
     for name in ("a", "b"):
