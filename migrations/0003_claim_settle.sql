@@ -50,7 +50,9 @@ DECLARE
     v_odd      constant int := (random() < 0.5)::int;
     v_tids     tid[];
     v_cut      jsonb;
-    v_more     boolean;
+    v_more     boolean := false;
+    v_bytes    bigint;
+    v_done     boolean := false;
 BEGIN
     PERFORM FROM @schema@.relay r WHERE r.id = p_relay AND r.epoch = p_epoch AND r.lease_until > clock_timestamp();
     IF NOT FOUND THEN
@@ -111,88 +113,109 @@ BEGIN
         END IF;
     END IF;
 
-    WITH picked AS MATERIALIZED (
-        SELECT l.ord, l.lane, l.after_key, k.last_key, k.cut, x.n, y.of, x.tid, x.size
-        FROM unnest(v_lanes, v_limits, v_due, v_id, v_keys) WITH ORDINALITY AS l(lane, lim, due, id, after_key, ord)
-        CROSS JOIN LATERAL (
-            SELECT coalesce(array_agg(r.tid), '{}') AS tids, coalesce(array_agg(r.size), '{}') AS sizes
-            FROM (SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
+    -- Lanes without ordering keys, the usual case, need neither the walk over keys nor running sums, unless bytes are short.
+    IF coalesce(cardinality(array_remove(v_keys, NULL)), 0) = 0 AND NOT EXISTS (
+        SELECT FROM unnest(v_lanes) AS l(lane)
+        CROSS JOIN LATERAL (SELECT FROM @schema@.delivery d
+                            WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                            LIMIT 1) k) THEN
+        SELECT array_agg(p.tid), coalesce(sum(p.size) FILTER (WHERE p.size <= p_fetch_max), 0) INTO v_tids, v_bytes
+        FROM (SELECT r.tid, r.size
+              FROM unnest(v_lanes, v_limits, v_due, v_id) AS l(lane, lim, due, id)
+              CROSS JOIN LATERAL (
+                  SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
                   WHERE d.lane = l.lane AND d.status = 'pending' AND d.ordering_key IS NULL
                     AND (d.due_at, d.id) > (coalesce(l.due, '-infinity'), coalesce(l.id, 0))
                     AND d.due_at <= v_now AND d.claimed_by IS NULL
-                  ORDER BY d.due_at, d.id LIMIT l.lim FOR UPDATE SKIP LOCKED) r) u
-        -- Both kinds of rows get half when both have enough; the odd one goes to either by chance.
-        CROSS JOIN LATERAL (SELECT l.lim - least(cardinality(u.tids), (l.lim + v_odd) / 2) AS lim OFFSET 0) h
-        CROSS JOIN LATERAL (
-            -- A loose scan: one index descent per ordering key finds the next key and its oldest row at once, however
-            -- many rows wait behind it.
-            WITH RECURSIVE walk(key, tid, ok, wrapped, seen, taken) AS (
-                SELECT f.ordering_key, f.tid, f.ok, f.wrapped, 1, f.ok::int
-                FROM ((SELECT d.ordering_key, d.ctid AS tid,
-                              d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now AS ok, false AS wrapped
-                       FROM @schema@.delivery d
-                       WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
-                         AND d.ordering_key > coalesce(l.after_key, '')
-                       ORDER BY d.ordering_key, d.event LIMIT 1)
-                      UNION ALL
-                      (SELECT d.ordering_key, d.ctid, d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now, true
-                       FROM @schema@.delivery d
-                       WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
-                         AND d.ordering_key <= l.after_key
-                       ORDER BY d.ordering_key, d.event LIMIT 1)
-                      LIMIT 1) f
-                WHERE h.lim > 0
-                UNION ALL
-                SELECT n.ordering_key, n.tid, n.ok, n.wrapped, w.seen + 1, w.taken + n.ok::int
-                FROM walk w
-                CROSS JOIN LATERAL (
-                    (SELECT d.ordering_key, d.ctid AS tid,
-                            d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now AS ok, w.wrapped
-                     FROM @schema@.delivery d
-                     WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
-                       AND d.ordering_key > w.key
-                       AND d.ordering_key <= CASE WHEN w.wrapped THEN l.after_key ELSE v_top END
-                     ORDER BY d.ordering_key, d.event LIMIT 1)
+                  ORDER BY d.due_at, d.id LIMIT l.lim FOR UPDATE SKIP LOCKED) r
+              LIMIT p_max_rows) p;
+        v_done := v_bytes <= p_max_bytes;
+    END IF;
+
+    IF NOT v_done THEN
+        WITH picked AS MATERIALIZED (
+            SELECT l.ord, l.lane, l.after_key, k.last_key, k.cut, x.n, y.of, x.tid, x.size
+            FROM unnest(v_lanes, v_limits, v_due, v_id, v_keys) WITH ORDINALITY AS l(lane, lim, due, id, after_key, ord)
+            CROSS JOIN LATERAL (
+                SELECT coalesce(array_agg(r.tid), '{}') AS tids, coalesce(array_agg(r.size), '{}') AS sizes
+                FROM (SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
+                      WHERE d.lane = l.lane AND d.status = 'pending' AND d.ordering_key IS NULL
+                        AND (d.due_at, d.id) > (coalesce(l.due, '-infinity'), coalesce(l.id, 0))
+                        AND d.due_at <= v_now AND d.claimed_by IS NULL
+                      ORDER BY d.due_at, d.id LIMIT l.lim FOR UPDATE SKIP LOCKED) r) u
+            -- Both kinds of rows get half when both have enough; the odd one goes to either by chance.
+            CROSS JOIN LATERAL (SELECT l.lim - least(cardinality(u.tids), (l.lim + v_odd) / 2) AS lim OFFSET 0) h
+            CROSS JOIN LATERAL (
+                -- A loose scan: one index descent per ordering key finds the next key and its oldest row at once, however
+                -- many rows wait behind it.
+                WITH RECURSIVE walk(key, tid, ok, wrapped, seen, taken) AS (
+                    SELECT f.ordering_key, f.tid, f.ok, f.wrapped, 1, f.ok::int
+                    FROM ((SELECT d.ordering_key, d.ctid AS tid,
+                                  d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now AS ok, false AS wrapped
+                           FROM @schema@.delivery d
+                           WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                             AND d.ordering_key > coalesce(l.after_key, '')
+                           ORDER BY d.ordering_key, d.event LIMIT 1)
+                          UNION ALL
+                          (SELECT d.ordering_key, d.ctid, d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now, true
+                           FROM @schema@.delivery d
+                           WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                             AND d.ordering_key <= l.after_key
+                           ORDER BY d.ordering_key, d.event LIMIT 1)
+                          LIMIT 1) f
+                    WHERE h.lim > 0
                     UNION ALL
-                    (SELECT d.ordering_key, d.ctid, d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now, true
-                     FROM @schema@.delivery d
-                     WHERE NOT w.wrapped AND d.lane = l.lane AND d.ordering_key IS NOT NULL
-                       AND (d.status = 'pending' OR d.blocks) AND d.ordering_key <= l.after_key
-                     ORDER BY d.ordering_key, d.event LIMIT 1)
-                    LIMIT 1) n
-                WHERE w.seen < 256 AND w.taken < h.lim
-            )
-            SELECT coalesce(array_agg(w.tid) FILTER (WHERE w.ok), '{}') AS tids,
-                   (array_agg(w.key))[count(*)] AS last_key,
-                   h.lim = 0 OR coalesce(max(w.seen), 0) >= 256 OR coalesce(max(w.taken), 0) >= h.lim AS cut
-            FROM walk w) k
-        CROSS JOIN LATERAL (
-            -- The walk read without locks: lock now, and skip what another relay took meanwhile.
-            SELECT coalesce(array_agg(r.tid), '{}') AS tids, coalesce(array_agg(r.size), '{}') AS sizes
-            FROM (SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
-                  WHERE d.ctid = ANY (k.tids) AND d.claimed_by IS NULL AND d.status = 'pending'
-                  FOR UPDATE SKIP LOCKED) r) o
-        CROSS JOIN LATERAL (SELECT l.lim - cardinality(o.tids) AS keep OFFSET 0) q
-        LEFT JOIN LATERAL unnest(u.tids[1:q.keep] || o.tids, u.sizes[1:q.keep] || o.sizes)
-            WITH ORDINALITY AS x(tid, size, n) ON true
-        CROSS JOIN LATERAL (SELECT least(cardinality(u.tids), greatest(q.keep, 0)) + cardinality(o.tids)) AS y(of)
-        LIMIT p_max_rows + cardinality(v_lanes)  -- a lane with nothing due is one row as well
-    ), summed AS MATERIALIZED (
-        -- Bodies larger than p_fetch_max are not sent along and need no room; the first row is always taken, or a large
-        -- one would stand at the head for ever.
-        SELECT p.*, row_number() OVER w AS pos, sum(CASE WHEN p.size > p_fetch_max THEN 0 ELSE p.size END) OVER w AS bytes
-        FROM picked p WHERE p.tid IS NOT NULL WINDOW w AS (ORDER BY p.ord, p.n ROWS UNBOUNDED PRECEDING)
-    ), taken AS MATERIALIZED (
-        SELECT s.* FROM summed s WHERE s.pos = 1 OR s.bytes <= p_max_bytes AND s.pos <= p_max_rows
-    )
-    SELECT (SELECT array_agg(t.tid) FROM taken t),
-           -- A lane that was cut by rows or bytes keeps its old place: its ordering keys were visited but not taken.
-           (SELECT jsonb_object_agg(p.lane, CASE WHEN p.cut THEN p.last_key END)
-            FROM picked p
-            WHERE p.n IS NOT DISTINCT FROM nullif(p.of, 0) AND (p.cut AND p.last_key IS NOT NULL OR NOT p.cut AND p.after_key IS NOT NULL)
-              AND (p.tid IS NULL OR EXISTS (SELECT FROM taken t WHERE t.ord = p.ord AND t.n = p.n))),
-           (SELECT count(*) FROM summed s WHERE s.pos <= p_max_rows) > (SELECT count(*) FROM taken)
-      INTO v_tids, v_cut, v_more;
+                    SELECT n.ordering_key, n.tid, n.ok, n.wrapped, w.seen + 1, w.taken + n.ok::int
+                    FROM walk w
+                    CROSS JOIN LATERAL (
+                        (SELECT d.ordering_key, d.ctid AS tid,
+                                d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now AS ok, w.wrapped
+                         FROM @schema@.delivery d
+                         WHERE d.lane = l.lane AND d.ordering_key IS NOT NULL AND (d.status = 'pending' OR d.blocks)
+                           AND d.ordering_key > w.key
+                           AND d.ordering_key <= CASE WHEN w.wrapped THEN l.after_key ELSE v_top END
+                         ORDER BY d.ordering_key, d.event LIMIT 1)
+                        UNION ALL
+                        (SELECT d.ordering_key, d.ctid, d.status = 'pending' AND d.claimed_by IS NULL AND d.due_at <= v_now, true
+                         FROM @schema@.delivery d
+                         WHERE NOT w.wrapped AND d.lane = l.lane AND d.ordering_key IS NOT NULL
+                           AND (d.status = 'pending' OR d.blocks) AND d.ordering_key <= l.after_key
+                         ORDER BY d.ordering_key, d.event LIMIT 1)
+                        LIMIT 1) n
+                    WHERE w.seen < 256 AND w.taken < h.lim
+                )
+                SELECT coalesce(array_agg(w.tid) FILTER (WHERE w.ok), '{}') AS tids,
+                       (array_agg(w.key))[count(*)] AS last_key,
+                       h.lim = 0 OR coalesce(max(w.seen), 0) >= 256 OR coalesce(max(w.taken), 0) >= h.lim AS cut
+                FROM walk w) k
+            CROSS JOIN LATERAL (
+                -- The walk read without locks: lock now, and skip what another relay took meanwhile.
+                SELECT coalesce(array_agg(r.tid), '{}') AS tids, coalesce(array_agg(r.size), '{}') AS sizes
+                FROM (SELECT d.ctid AS tid, d.size FROM @schema@.delivery d
+                      WHERE d.ctid = ANY (k.tids) AND d.claimed_by IS NULL AND d.status = 'pending'
+                      FOR UPDATE SKIP LOCKED) r) o
+            CROSS JOIN LATERAL (SELECT l.lim - cardinality(o.tids) AS keep OFFSET 0) q
+            LEFT JOIN LATERAL unnest(u.tids[1:q.keep] || o.tids, u.sizes[1:q.keep] || o.sizes)
+                WITH ORDINALITY AS x(tid, size, n) ON true
+            CROSS JOIN LATERAL (SELECT least(cardinality(u.tids), greatest(q.keep, 0)) + cardinality(o.tids)) AS y(of)
+            LIMIT p_max_rows + cardinality(v_lanes)  -- a lane with nothing due is one row as well
+        ), summed AS MATERIALIZED (
+            -- Bodies larger than p_fetch_max are not sent along and need no room; the first row is always taken, or a large
+            -- one would stand at the head for ever.
+            SELECT p.*, row_number() OVER w AS pos, sum(CASE WHEN p.size > p_fetch_max THEN 0 ELSE p.size END) OVER w AS bytes
+            FROM picked p WHERE p.tid IS NOT NULL WINDOW w AS (ORDER BY p.ord, p.n ROWS UNBOUNDED PRECEDING)
+        ), taken AS MATERIALIZED (
+            SELECT s.* FROM summed s WHERE s.pos = 1 OR s.bytes <= p_max_bytes AND s.pos <= p_max_rows
+        )
+        SELECT (SELECT array_agg(t.tid) FROM taken t),
+               -- A lane that was cut by rows or bytes keeps its old place: its ordering keys were visited but not taken.
+               (SELECT jsonb_object_agg(p.lane, CASE WHEN p.cut THEN p.last_key END)
+                FROM picked p
+                WHERE p.n IS NOT DISTINCT FROM nullif(p.of, 0) AND (p.cut AND p.last_key IS NOT NULL OR NOT p.cut AND p.after_key IS NOT NULL)
+                  AND (p.tid IS NULL OR EXISTS (SELECT FROM taken t WHERE t.ord = p.ord AND t.n = p.n))),
+               (SELECT count(*) FROM summed s WHERE s.pos <= p_max_rows) > (SELECT count(*) FROM taken)
+          INTO v_tids, v_cut, v_more;
+    END IF;
 
     report := jsonb_build_object('now', round(extract(epoch FROM v_now), 6),
         'xmin', pg_snapshot_xmin(v_snapshot)::text::bigint, 'xmax', v_next,
