@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,11 @@ class relay_bench {
     std::shared_ptr<config::config> settings_{make_settings()};
 
 public:
+    using layer_factory = std::function<std::unique_ptr<testkit::store_layer>(ports::delivery_store&)>;
+    relay_bench() = default;
+    // With something between the relay and its store.
+    explicit relay_bench(layer_factory layer) : layer_(std::move(layer)) {}
+
     testkit::fake_database database{[this] { return base::wall_time{std::chrono::seconds{1'800'000'000}} + std::chrono::duration_cast<base::microseconds>(now_.time_since_epoch()); }};
     testkit::relay_watch watch{database, [this] { return now_; }, {settings_->relay.lease, 4, settings_->relay.max_rescues}};
 
@@ -60,7 +66,8 @@ public:
     }
 
 private:
-    testkit::relay_process process_{database, watch, settings_, testkit::process_setup{1, 1, now_, true, {}}};
+    layer_factory layer_;
+    testkit::relay_process process_{database, watch, settings_, testkit::process_setup{1, 1, now_, true, layer_}};
 };
 
 }  // namespace outboxd::faults
