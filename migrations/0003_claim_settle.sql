@@ -54,6 +54,11 @@ DECLARE
     v_bytes    bigint;
     v_done     boolean := false;
 BEGIN
+    -- Reads nothing. Takes the lock on event before all others, the order in which whoever changes the tables goes, and fails
+    -- at once when a column is gone, not only when there is something to claim.
+    PERFORM e.event_id, e.event_type, e.payload, e.payload_bytes, e.content_type, e.tenant_id, e.url, e.headers, e.subject,
+            e.source, e.traceparent, e.tracestate, e.created_at FROM @schema@.event e WHERE false;
+
     PERFORM FROM @schema@.relay r WHERE r.id = p_relay AND r.epoch = p_epoch AND r.lease_until > clock_timestamp();
     IF NOT FOUND THEN
         RAISE EXCEPTION 'relay % has no lease with epoch %', p_relay, p_epoch USING ERRCODE = 'OB001';
