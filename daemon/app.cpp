@@ -14,7 +14,7 @@ namespace {
 // Prints every problem; nullopt when one of them is no warning.
 std::shared_ptr<const config::config> read_settings(const std::string& path, const std::optional<std::string>& database_flag) {
     auto loaded = load_settings(path, database_flag);
-    for (const auto& p : loaded.problems) std::cerr << (p.warning ? "warning: " : "error: ") << p.to_string() << '\n';
+    for (const auto& p : loaded.problems) std::cerr << (p.warning ? "" : "error: ") << p.to_string() << '\n';
     if (!loaded.value) return nullptr;
     return std::make_shared<const config::config>(std::move(*loaded.value));
 }

@@ -254,10 +254,20 @@ bool process::reload() {
         return false;
     }
     fresh = fit_descriptors(std::move(fresh));
-    const bool fixed_changed = fresh->database.schema != settings_->database.schema || fresh->admin.listen != settings_->admin.listen || fresh->relay.notify != settings_->relay.notify;
-    if (fixed_changed) telemetry::log(telemetry::level::warn, "reload_partial", "database.schema, admin.listen and relay.notify change at a restart only");
+    std::string fixed;
+    const auto changed = [&fixed](bool yes, std::string_view key) {
+        if (yes) fixed += (fixed.empty() ? "" : ", ") + std::string{key};
+    };
+    // An address in a file is read again at every reconnect and may change; another database under a running relay may not.
+    const auto& was = settings_->database;
+    changed(fresh->database.url_file != was.url_file || (was.url_file.empty() && fresh->database.url.reveal() != was.url.reveal()), "database.url");
+    changed(fresh->database.listen_url.reveal() != was.listen_url.reveal(), "database.listen_url");
+    changed(fresh->database.schema != was.schema, "database.schema");
+    changed(fresh->admin.listen != settings_->admin.listen, "admin.listen");
+    changed(fresh->relay.notify != settings_->relay.notify, "relay.notify");
+    if (!fixed.empty()) telemetry::log(telemetry::level::warn, "reload_partial", "changed, and holds from the next start on: " + fixed);
     auto merged = std::make_shared<config::config>(*fresh);
-    merged->database.schema = settings_->database.schema;
+    merged->database = was;
     merged->admin = settings_->admin;
     merged->relay.notify = settings_->relay.notify;
     settings_ = merged;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "config/near_match.hpp"
+#include "postgres/conninfo.hpp"
 
 namespace outboxd::daemon {
 namespace {
@@ -35,6 +36,27 @@ std::vector<config::problem> misspelt_variables(const std::set<std::string>& rea
         problems.push_back(std::move(p));
     }
     return problems;
+}
+
+// A string that libpq cannot read will never connect: that is the configuration's fault and not the database's.
+void check_connection_strings(config::load_result& loaded, const std::string& file) {
+    if (!loaded.value) return;
+    const auto& database = loaded.value->database;
+    bool bad = false;
+    const auto check = [&](const base::secret& url, const char* key) {
+        if (url.empty()) return;
+        const auto read = postgres::read_conninfo(url.reveal());
+        if (read) return;
+        config::problem p;
+        p.file = file;
+        p.key = key;
+        p.text = read.error().text;
+        loaded.problems.push_back(std::move(p));
+        bad = true;
+    };
+    if (database.url_file.empty()) check(database.url, "database.url");  // a file is read again at every reconnect
+    check(database.listen_url, "database.listen_url");
+    if (bad) loaded.value.reset();
 }
 
 }  // namespace
@@ -67,6 +89,7 @@ config::load_result load_settings(const std::string& config_path, const std::opt
         database.url = base::secret{std::getenv(database_variable)};
         database.url_file.clear();
     }
+    check_connection_strings(loaded, database_flag ? "--database" : config_path);
     return loaded;
 }
 

@@ -36,7 +36,8 @@ BEGIN
     v_authority := substring(substr(p_url, length(v_scheme) + 4) from '^[^/?#]*');
     v_authority := lower(regexp_replace(v_authority, '^.*@', '') COLLATE "C");
     v_authority := regexp_replace(v_authority, ':$', '');
-    IF v_authority = '' OR v_authority LIKE ':%' THEN
+    -- What is no host with an optional port may be a piece of a password: it is refused later, and no name is made of it.
+    IF v_authority !~ '^(\[[0-9a-f:.%]+\]|[^\[\]:]+)(:[0-9]+)?$' THEN
         RETURN 'url:invalid';
     END IF;
     IF v_authority !~ ':[0-9]+$' THEN

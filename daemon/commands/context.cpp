@@ -9,7 +9,7 @@
 namespace outboxd::daemon {
 
 void print_problems(const std::vector<config::problem>& problems) {
-    for (const auto& p : problems) std::cerr << (p.warning ? "warning: " : "error: ") << p.to_string() << '\n';
+    for (const auto& p : problems) std::cerr << (p.warning ? "" : "error: ") << p.to_string() << '\n';
 }
 
 config::config settings_of(const arguments& args) {

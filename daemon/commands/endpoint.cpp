@@ -6,6 +6,7 @@
 #include "admin/json_writer.hpp"
 #include "commands/context.hpp"
 #include "commands/output.hpp"
+#include "postgres/endpoint_sync.hpp"
 
 namespace outboxd::daemon {
 namespace {
@@ -113,7 +114,7 @@ int remove(const arguments& args) {
     const auto patience = args.duration("--timeout", base::milliseconds{120'000});
     operator_session session(args);
     const auto before = session.get(session.store().show_endpoint(name));
-    if (before.managed_by == "config") {
+    if (before.managed_by == "config" && before.disabled_reason != postgres::removed_reason) {
         throw base::failure(base::make_error(
             base::errc::refused,
             "endpoint '" + name + "' comes from the configuration file; take it out there and run 'outboxd migrate' or reload, then remove it"));

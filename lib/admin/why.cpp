@@ -10,7 +10,7 @@ std::string at(const ports::moment& t) {
 }
 
 std::string until_with_rest(const ports::moment& t, const ports::moment& now) {
-    if (!t) return "an unknown time";
+    if (!t) return "a moment that never comes";
     std::string text = base::format_rfc3339(*t);
     if (now && *t > *now) text += " (in " + base::describe_duration(std::chrono::ceil<base::milliseconds>(*t - *now)) + ")";
     return text;

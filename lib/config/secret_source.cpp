@@ -22,7 +22,11 @@ bool is_variable_name(std::string_view name) noexcept {
     return !name.empty() && name.size() <= 128 && letter(name.front()) && std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
+// Pasted into the wrong place: must not be shown in the error about it.
+bool looks_like_secret(std::string_view text) noexcept { return text.starts_with("whsec_") || text.starts_with("whsk_"); }
+
 base::result<found_secret> from_environment(const std::string& name, const secret_source& source) {
+    if (looks_like_secret(name)) return make_error(errc::bad_config, "env: takes the name of a variable; what stands there looks like a secret itself");
     if (source.used != nullptr) source.used->insert(name);
     const std::optional<std::string> value = source.env != nullptr ? (*source.env)(name) : std::nullopt;
     if (!value) return make_error(errc::bad_config, "the environment variable " + name + " is not set");
@@ -38,6 +42,7 @@ void drop_line_end(std::string& text) {
 }
 
 base::result<found_secret> from_file(const std::string& written, const secret_source& source) {
+    if (looks_like_secret(written)) return make_error(errc::bad_config, "file: takes the path of a file; what stands there looks like a secret itself");
     const std::string path = absolute_path(written, source.directory);
     auto read = read_regular_file(path, max_secret_file_bytes);
     if (!read) return make_error(errc::bad_config, "the secret's file " + path + ": " + read.error().text);

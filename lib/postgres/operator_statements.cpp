@@ -6,7 +6,8 @@ namespace outboxd::postgres {
 namespace {
 
 // Microseconds since 1970, NULL for NULL and for infinity (whose epoch does not fit a bigint).
-#define US(x) "CASE WHEN isfinite(" x ") THEN (extract(epoch FROM " x ") * 1000000)::bigint END"
+// Moments beyond the year 9999 are as good as never.
+#define US(x) "CASE WHEN " x " BETWEEN '0001-01-01 00:00:00+00' AND '9999-12-31 23:59:59+00' THEN (extract(epoch FROM " x ") * 1000000)::bigint END"
 
 // Bounded: the sample ends after 100,000 pending rows, the two other counts read their own partial indexes as far. `live` is what the planner believes.
 constexpr auto totals = R"sql(
@@ -251,7 +252,7 @@ INSERT INTO @schema@.endpoint_secret (endpoint, secret) SELECT p.name, $2 FROM @
 constexpr auto endpoint_for_test = R"sql(
 SELECT p.url, p.tenant_id, p.enabled, p.paused, p.disabled_reason, p.settings::text, p.managed_by FROM @schema@.endpoint p WHERE p.name = $1)sql";
 constexpr auto secrets_for_test = R"sql(
-SELECT s.secret, (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint FROM @schema@.endpoint_secret s
+SELECT s.secret, CASE WHEN isfinite(s.expires_at) THEN (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint END FROM @schema@.endpoint_secret s
 WHERE s.endpoint = $1 AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()) ORDER BY s.created_at DESC, s.id DESC LIMIT 100)sql";
 
 constexpr auto purge = R"sql(SELECT p.events, p.deliveries, p.attempts FROM @schema@.purge($1, $2, $3, $4) p)sql";

@@ -8,7 +8,8 @@ constexpr std::string_view claim_text = "SELECT * FROM @schema@.claim($1, $2, $3
 
 constexpr std::string_view load_endpoints_text = R"(
 SELECT e.name, e.url, e.tenant_id, e.enabled, e.paused, e.disabled_reason, e.settings::text, e.managed_by, s.secret,
-       (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint, (extract(epoch FROM clock_timestamp() - e.failing_since) * 1000)::bigint
+       CASE WHEN isfinite(s.expires_at) THEN (extract(epoch FROM s.expires_at - clock_timestamp()) * 1000)::bigint END,
+       CASE WHEN isfinite(e.failing_since) THEN (extract(epoch FROM clock_timestamp() - e.failing_since) * 1000)::bigint END
 FROM @schema@.endpoint e
 LEFT JOIN @schema@.endpoint_secret s ON s.endpoint = e.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp())
 ORDER BY e.name, s.created_at DESC, s.id DESC)";

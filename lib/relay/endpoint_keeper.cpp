@@ -62,7 +62,11 @@ asio::awaitable<bool> endpoint_keeper::load() {
     refresh_due_ = false;
     last_load_ = shared_.time.now();
     auto state = co_await shared_.store.load_endpoints();
-    if (!state) co_return false;
+    if (!state) {
+        telemetry::log_limited(telemetry::level::warn, "endpoints_not_loaded", "load", "the endpoints cannot be read; those known before hold: " + state.error().text);
+        co_return false;
+    }
+    shared_.endpoints_read_at = last_load_;
     adopt(*state);
     co_return true;
 }

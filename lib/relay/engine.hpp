@@ -49,6 +49,7 @@ struct engine {
     bool listening{false};
     bool ready{false};              // schema checked, endpoints loaded, registered
     bool stopping{false};           // claim no more
+    base::boot_time endpoints_read_at{};  // when the latest reading of all endpoints began
     std::string not_ready_reason{"starting"};
 
     // The server's clock, carried on by the local one since the last reply that told it.

@@ -55,6 +55,7 @@ private:
 struct lane {
     std::string name;
     endpoint_ptr to;             // null while its endpoint is unknown to this relay
+    base::boot_time unknown_since{};  // a row came and nothing was known of its endpoint
 
     // Held rows.
     std::deque<held_ptr> queue;  // claimed, not started

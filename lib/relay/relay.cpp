@@ -16,6 +16,7 @@ using std::chrono::seconds;
 
 constexpr auto abort_grace = seconds{2};
 constexpr auto settle_grace = seconds{5};
+constexpr auto retire_grace = seconds{2};
 
 }  // namespace
 
@@ -182,7 +183,13 @@ asio::awaitable<void> relay::shut_down() {
     shared_.settlements.stop(std::max(drain_end, shared_.time.now() + settle_grace));
     all_written_ = co_await writing_.drained(std::max(drain_end, shared_.time.now() + settle_grace) + seconds{1}) && shared_.settlements.waiting() == 0;
     lease_.stop();
-    if (shared_.relay_id != 0 && all_written_) (void)co_await shared_.store.retire_relay(shared_.relay_id);
+    if (shared_.relay_id != 0 && all_written_) {
+        // A database that has fallen silent must not hold the end up: the lease tells the others as well.
+        shared_.group.spawn(give_up_retiring());
+        (void)co_await shared_.store.retire_relay(shared_.relay_id);
+        retired_ = true;
+        stop_alarm_->ring();
+    }
     shared_.store.close();
     shared_.sender.close();
     const bool gone = co_await shared_.group.drained(shared_.time.now() + seconds{1});
@@ -192,6 +199,12 @@ asio::awaitable<void> relay::shut_down() {
         co_await shared_.group.drained(shared_.time.now() + seconds{2});
         co_await writing_.drained(shared_.time.now() + seconds{2});
     }
+}
+
+asio::awaitable<void> relay::give_up_retiring() {
+    const auto until = shared_.time.now() + retire_grace;
+    while (!retired_ && shared_.time.now() < until) co_await stop_alarm_->wait(until);
+    if (!retired_) shared_.store.abort();
 }
 
 void relay::reload(std::shared_ptr<const config::config> settings) {

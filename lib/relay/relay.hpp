@@ -80,6 +80,7 @@ private:
     void settled_one(settled& one, bool changed);
     [[nodiscard]] asio::awaitable<void> watch_tokens();
     [[nodiscard]] asio::awaitable<void> shut_down();
+    [[nodiscard]] asio::awaitable<void> give_up_retiring();
     void wire_parts();
     void launch();
     void woken(std::string_view payload);
@@ -102,6 +103,7 @@ private:
     drain_tally tally_;
     bool draining_{false};
     bool aborted_{false};
+    bool retired_{false};
     bool all_written_{true};
 };
 

@@ -324,6 +324,9 @@ def main():
         if options.keep:
             demonstration.hints()
             kept = True
+        elif good:
+            print("  As promised. All that was started is stopped and removed again; ./quickstart.sh --keep leaves it running.\n"
+                  f"  The program is {os.path.relpath(binary_path())}.\n", flush=True)
         return 0 if good else 1
     except (RuntimeError, TimeoutError, psycopg2.Error) as error:
         print(f"quickstart: {error}", file=sys.stderr)
