@@ -105,9 +105,12 @@ def test_an_endpoint_that_comes_back_is_not_flooded(outbox, relays, again):
     counter = Counter(0.15)
     with Receiver(counter) as receiver:
         outbox.add_endpoint("a", receiver.url(), settings={**PLAIN, "adaptive": True, "concurrency": 64})
-        relays(QUIET)
+        relay = relays({**QUIET, "log": {"level": "info", "attempts": "none"}})
         column = "paused" if again == "resume" else "enabled"
+        known = len(relay.records("endpoints_loaded"))
         outbox.rows(f"UPDATE outbox.endpoint SET {column} = NOT {column}")
+        # Promised is "within a second", so the relay must have heard of it first.
+        wait_for(lambda: len(relay.records("endpoints_loaded")) > known, 20, "the relay to hear of it")
         outbox.insert_many(200)
         time.sleep(1.2)
         assert counter.history == []
