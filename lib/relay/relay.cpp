@@ -16,6 +16,7 @@ using std::chrono::seconds;
 
 constexpr auto abort_grace = seconds{2};
 constexpr auto settle_grace = seconds{5};
+constexpr auto claim_grace = seconds{3};
 constexpr auto retire_grace = seconds{2};
 
 }  // namespace
@@ -179,7 +180,10 @@ asio::awaitable<void> relay::shut_down() {
         shared_.sender.abort();
         co_await attempts_.drained(shared_.time.now() + abort_grace);
     }
-    hand_back_all(shared_);  // a claim that was under way brought rows meanwhile
+    // A claim that was under way brings rows: they are handed back as well, or they would wait for the end of the lease.
+    const auto claim_end = shared_.time.now() + claim_grace;
+    while (shared_.settlements.claim_is_under_way() && shared_.time.now() < claim_end) co_await stop_alarm_->wait(std::min(claim_end, shared_.time.now() + milliseconds{10}));
+    hand_back_all(shared_);
     shared_.settlements.stop(std::max(drain_end, shared_.time.now() + settle_grace));
     all_written_ = co_await writing_.drained(std::max(drain_end, shared_.time.now() + settle_grace) + seconds{1}) && shared_.settlements.waiting() == 0;
     lease_.stop();

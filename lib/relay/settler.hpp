@@ -43,6 +43,7 @@ public:
     [[nodiscard]] bool taken_already(std::int64_t delivery, int attempts);
     // While a claim is under way no batch is written a second time: the claim may have taken a row that the first time set free.
     void claim_under_way(bool yes) noexcept { claim_under_way_ = yes; }
+    [[nodiscard]] bool claim_is_under_way() const noexcept { return claim_under_way_; }
 
     [[nodiscard]] bool failing() const noexcept { return failing_; }
     [[nodiscard]] std::size_t waiting() const noexcept { return waiting_.size() + writing_; }
