@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "commands/command.hpp"
+#include "commands/context.hpp"
 #include "process.hpp"
 #include "settings.hpp"
 #include "telemetry/log.hpp"
@@ -14,7 +15,7 @@ namespace {
 // Prints every problem; nullopt when one of them is no warning.
 std::shared_ptr<const config::config> read_settings(const std::string& path, const std::optional<std::string>& database_flag) {
     auto loaded = load_settings(path, database_flag);
-    for (const auto& p : loaded.problems) std::cerr << (p.warning ? "" : "error: ") << p.to_string() << '\n';
+    print_problems(loaded.problems);
     if (!loaded.value) return nullptr;
     return std::make_shared<const config::config>(std::move(*loaded.value));
 }

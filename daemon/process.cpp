@@ -272,7 +272,6 @@ bool process::reload() {
     merged->relay.notify = settings_->relay.notify;
     settings_ = merged;
     telemetry::init_log(settings_->log.level, settings_->log.format);
-    store_->reconfigure(connect_options({}));
     sender_->replace_policy(settings_->egress.policy, settings_->egress.policy.allow_http, settings_->egress.no_proxy);
     synced_ = false;
     return true;

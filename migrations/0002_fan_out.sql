@@ -67,9 +67,9 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- AFTER INSERT of each statement on event. SECURITY DEFINER: the application may insert events and nothing else.
--- One row for one endpoint, the usual case, takes one statement here: what it costs is what every application pays. One
--- row for several takes one that reads and one that writes; several rows are matched once for each kind of event among
--- them.
+-- One row for one endpoint, the usual case, takes one statement here: what it costs is what every application pays.
+-- Everything else, several rows or endpoints, nobody to send to, a refused one, takes a second that matches once for each
+-- kind of event.
 CREATE FUNCTION @schema@.fan_out() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, @schema@, pg_temp
@@ -79,31 +79,15 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now      constant timestamptz := clock_timestamp();  -- read once: all rows of a statement are equally old
-    v_many     boolean;
-    v_wake     boolean;
     v_limit    int;
-    v_event    bigint;
-    v_endpoint text;
-    v_url      text;
-    v_breaker  text;
-    v_key      text;
-    v_due      timestamptz;
-    v_expires  timestamptz;
-    v_attempts smallint;
-    v_size     int;
-    v_names    text[];
-    v_refused  boolean;
-    v_type     text;
-    v_tenant   text;
-    v_later    boolean := false;
-    v_status   text := 'pending';
-    v_lane     text;
+    v_wake     boolean;
     v_first    text;
     v_last     text;
     v_failed   boolean;
     v_route    boolean;
     v_keyed    boolean;
 BEGIN
+    -- match() without its sorting, which one subscription does not need.
     WITH one AS MATERIALIZED (
         SELECT i.id, i.url, i.breaker_key, i.ordering_key, i.deliver_at, i.expires_at, i.max_attempts,
                coalesce(octet_length(i.payload_bytes), octet_length(i.payload::text)) AS size,
@@ -117,6 +101,7 @@ BEGIN
         FROM inserted i
         WHERE NOT EXISTS (SELECT FROM inserted OFFSET 1)
           AND NOT EXISTS (SELECT FROM @schema@.setting s WHERE s.name = 'inline_limit' AND s.value = '0')
+          -- An older event of the same ordering key still waits to be routed: then the daemon fans out, in order of id.
           AND (i.ordering_key IS NULL OR i.url IS NOT NULL
                OR NOT EXISTS (SELECT FROM @schema@.delivery u WHERE u.status = 'unrouted' AND u.ordering_key = i.ordering_key
                                                                 AND u.due_at < 'infinity' OFFSET 0))
@@ -132,117 +117,66 @@ BEGIN
       FROM written w;
 
     IF NOT FOUND THEN
-        SELECT EXISTS (SELECT FROM inserted OFFSET 1), EXISTS (SELECT FROM @schema@.relay r WHERE r.wake),
+        SELECT EXISTS (SELECT FROM @schema@.relay r WHERE r.wake),
                coalesce((SELECT CASE WHEN s.value ~ '^[0-9]{1,9}$' THEN s.value::int END
-                         FROM @schema@.setting s WHERE s.name = 'inline_limit'), 64),
-               i.id, i.endpoint, i.url, i.breaker_key, i.ordering_key, i.deliver_at, i.expires_at, i.max_attempts,
-               coalesce(octet_length(i.payload_bytes), octet_length(i.payload::text)),
-               -- match() without its sorting, which one subscription does not need.
-               CASE WHEN i.url IS NULL AND i.endpoint IS NULL THEN
-                    ARRAY(SELECT s.endpoint FROM @schema@.subscription s
-                          WHERE s.pattern = ANY (@schema@.patterns(i.event_type)) AND s.tenant_id = ANY (ARRAY['', i.tenant_id])) END,
-               i.event_type, i.tenant_id
-          INTO v_many, v_wake, v_limit, v_event, v_endpoint, v_url, v_breaker, v_key, v_due, v_expires, v_attempts, v_size,
-               v_names, v_type, v_tenant
-          FROM inserted i
-          LIMIT 1;
-        IF v_event IS NULL THEN
-            RETURN NULL;
-        END IF;
-
-        IF NOT v_many THEN
-            v_due := greatest(v_due, v_now);
-            IF v_url IS NOT NULL THEN
-                v_lane := @schema@.url_lane(v_url, v_breaker);
-                v_names := '{NULL}';
-            ELSE
-                -- Addressed by name, or several subscriptions, which may be one endpoint's.
-                IF v_names IS NULL OR cardinality(v_names) > 1 THEN
-                    SELECT m.names, m.refused INTO v_names, v_refused FROM @schema@.match(v_type, v_tenant, v_endpoint, '', v_limit + 1) m;
-                END IF;
-                -- Too many endpoints for the application's transaction, or an older event of the same ordering key still
-                -- waits to be routed: then the daemon fans out, in order of id.
-                v_later := cardinality(v_names) > v_limit
-                    OR v_key IS NOT NULL AND EXISTS (SELECT FROM @schema@.delivery u WHERE u.status = 'unrouted' AND u.ordering_key = v_key
-                                                     AND u.due_at < 'infinity');
-                IF v_later OR v_names = '{}' THEN
-                    v_names := '{NULL}';
-                    v_lane := '';
-                    v_status := 'unrouted';
-                    v_due := v_now;
-                ELSIF v_refused THEN
-                    v_status := 'failed';
-                END IF;
-            END IF;
+                         FROM @schema@.setting s WHERE s.name = 'inline_limit'), 64)
+          INTO v_wake, v_limit;
+        WITH kind AS MATERIALIZED (
+            SELECT k.*, m.names, m.refused
+            FROM (SELECT DISTINCT i.event_type COLLATE "C" AS event_type, coalesce(i.tenant_id, '') AS tenant,
+                         coalesce(i.endpoint, '') AS endpoint FROM inserted i WHERE i.url IS NULL) k
+            CROSS JOIN LATERAL @schema@.match(k.event_type, nullif(k.tenant, ''), nullif(k.endpoint, ''), '', v_limit + 1) m
+        ), written AS (
             INSERT INTO @schema@.delivery
                    (event, endpoint, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
-            SELECT v_event, n.name, coalesce(v_lane, n.name), v_key, v_status, v_due, v_expires, v_size, v_attempts,
-                   CASE WHEN v_later THEN '' END
-            FROM (SELECT unnest(v_names) AS name) n;
-            v_route := v_status = 'unrouted';
-            v_failed := v_status = 'failed';
-            IF v_status = 'pending' AND v_due <= v_now THEN
-                v_first := coalesce(v_lane, v_names[1]);
-                v_last := coalesce(v_lane, v_names[cardinality(v_names)]);
-            END IF;
-        ELSE
-            WITH kind AS MATERIALIZED (
-                SELECT k.*, m.names, m.refused
-                FROM (SELECT DISTINCT i.event_type COLLATE "C" AS event_type, coalesce(i.tenant_id, '') AS tenant,
-                             coalesce(i.endpoint, '') AS endpoint FROM inserted i WHERE i.url IS NULL) k
-                CROSS JOIN LATERAL @schema@.match(k.event_type, nullif(k.tenant, ''), nullif(k.endpoint, ''), '', v_limit + 1) m
-            ), written AS (
-                INSERT INTO @schema@.delivery
-                       (event, endpoint, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
-                SELECT n.id, n.name,
-                       CASE WHEN n.url IS NOT NULL THEN @schema@.url_lane(n.url, n.breaker_key) ELSE coalesce(n.name, '') END,
-                       n.ordering_key,
-                       CASE WHEN n.url IS NOT NULL THEN 'pending' WHEN n.name IS NULL THEN 'unrouted'
-                            WHEN n.refused THEN 'failed' ELSE 'pending' END,
-                       CASE WHEN n.url IS NULL AND n.name IS NULL THEN v_now ELSE greatest(n.deliver_at, v_now) END,
-                       n.expires_at, n.size, n.max_attempts, CASE WHEN n.later THEN '' END
-                FROM (SELECT j.*, unnest(CASE WHEN j.later OR j.names = '{}' OR j.url IS NOT NULL THEN '{NULL}' ELSE j.names END) AS name
-                      FROM (SELECT i.*, k.names, k.refused, i.url IS NULL AND (i.behind OR cardinality(k.names) > v_limit) AS later
-                            -- Only a hash join can be a full join without a sort, whatever number of rows a plan was made for.
-                            FROM (SELECT x.id, x.url, x.breaker_key, x.ordering_key, x.deliver_at, x.expires_at, x.max_attempts,
-                                         CASE WHEN x.url IS NULL THEN x.event_type END AS event_type,
-                                         coalesce(x.tenant_id, '') AS tenant, coalesce(x.endpoint, '') AS endpoint,
-                                         coalesce(octet_length(x.payload_bytes), octet_length(x.payload::text)) AS size,
-                                         x.ordering_key IS NOT NULL AND x.url IS NULL AND EXISTS (
-                                            SELECT FROM @schema@.delivery u
-                                            WHERE u.status = 'unrouted' AND u.ordering_key = x.ordering_key
-                                              AND u.due_at < 'infinity' OFFSET 0) AS behind
-                                  FROM inserted x) i
-                            FULL JOIN kind k ON k.event_type = i.event_type AND k.tenant = i.tenant AND k.endpoint = i.endpoint
-                            ORDER BY i.id) j) n
-                RETURNING lane, status, due_at, ordering_key)
-            SELECT min(w.lane) FILTER (WHERE w.status = 'pending' AND w.due_at <= v_now),
-                   max(w.lane) FILTER (WHERE w.status = 'pending' AND w.due_at <= v_now),
-                   coalesce(bool_or(w.status = 'failed'), false),
-                   coalesce(bool_or(w.status = 'unrouted'), false),
-                   coalesce(bool_or(w.status = 'unrouted' AND w.ordering_key IS NOT NULL), false)
-              INTO v_first, v_last, v_failed, v_route, v_keyed
-              FROM written w;
+            SELECT n.id, n.name,
+                   CASE WHEN n.url IS NOT NULL THEN @schema@.url_lane(n.url, n.breaker_key) ELSE coalesce(n.name, '') END,
+                   n.ordering_key,
+                   CASE WHEN n.url IS NOT NULL THEN 'pending' WHEN n.name IS NULL THEN 'unrouted'
+                        WHEN n.refused THEN 'failed' ELSE 'pending' END,
+                   CASE WHEN n.url IS NULL AND n.name IS NULL THEN v_now ELSE greatest(n.deliver_at, v_now) END,
+                   n.expires_at, n.size, n.max_attempts, CASE WHEN n.later THEN '' END
+            FROM (SELECT j.*, unnest(CASE WHEN j.later OR j.names = '{}' OR j.url IS NOT NULL THEN '{NULL}' ELSE j.names END) AS name
+                  FROM (SELECT i.*, k.names, k.refused, i.url IS NULL AND (i.behind OR cardinality(k.names) > v_limit) AS later
+                        -- Only a hash join can be a full join without a sort, whatever number of rows a plan was made for.
+                        FROM (SELECT x.id, x.url, x.breaker_key, x.ordering_key, x.deliver_at, x.expires_at, x.max_attempts,
+                                     CASE WHEN x.url IS NULL THEN x.event_type END AS event_type,
+                                     coalesce(x.tenant_id, '') AS tenant, coalesce(x.endpoint, '') AS endpoint,
+                                     coalesce(octet_length(x.payload_bytes), octet_length(x.payload::text)) AS size,
+                                     x.ordering_key IS NOT NULL AND x.url IS NULL AND EXISTS (
+                                        SELECT FROM @schema@.delivery u
+                                        WHERE u.status = 'unrouted' AND u.ordering_key = x.ordering_key
+                                          AND u.due_at < 'infinity' OFFSET 0) AS behind
+                              FROM inserted x) i
+                        FULL JOIN kind k ON k.event_type = i.event_type AND k.tenant = i.tenant AND k.endpoint = i.endpoint
+                        ORDER BY i.id) j) n
+            RETURNING lane, status, due_at, ordering_key)
+        SELECT min(w.lane) FILTER (WHERE w.status = 'pending' AND w.due_at <= v_now),
+               max(w.lane) FILTER (WHERE w.status = 'pending' AND w.due_at <= v_now),
+               coalesce(bool_or(w.status = 'failed'), false),
+               coalesce(bool_or(w.status = 'unrouted'), false),
+               coalesce(bool_or(w.status = 'unrouted' AND w.ordering_key IS NOT NULL), false)
+          INTO v_first, v_last, v_failed, v_route, v_keyed
+          FROM written w;
 
-            IF v_keyed THEN
-                -- An event of this very statement waits for the daemon: so must the later ones of its ordering key.
-                WITH held AS MATERIALIZED (
-                    SELECT i.id AS event
-                    FROM (SELECT j.id, j.url,
-                                 bool_or(EXISTS (SELECT FROM @schema@.delivery u
-                                                 WHERE u.event = j.id AND coalesce(u.endpoint, '') = '' AND u.status = 'unrouted' OFFSET 0))
-                                     OVER (PARTITION BY j.ordering_key ORDER BY j.id) AS behind
-                          FROM inserted j WHERE j.ordering_key IS NOT NULL) i
-                    WHERE i.behind AND i.url IS NULL
-                ), freed AS (
-                    DELETE FROM @schema@.delivery d
-                    WHERE d.ctid = ANY (ARRAY(SELECT f.tid FROM held h
-                                              CROSS JOIN LATERAL (SELECT p.ctid AS tid FROM @schema@.delivery p
-                                                                  WHERE p.event = h.event AND p.status = 'pending' OFFSET 0) f))
-                    RETURNING d.event, d.ordering_key, d.expires_at, d.size, d.max_attempts)
-                INSERT INTO @schema@.delivery (event, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
-                SELECT DISTINCT f.event, '', f.ordering_key, 'unrouted', v_now, f.expires_at, f.size, f.max_attempts, '' FROM freed f;
-            END IF;
+        IF v_keyed THEN
+            -- An event of this very statement waits for the daemon: so must the later ones of its ordering key.
+            WITH held AS MATERIALIZED (
+                SELECT i.id AS event
+                FROM (SELECT j.id, j.url,
+                             bool_or(EXISTS (SELECT FROM @schema@.delivery u
+                                             WHERE u.event = j.id AND coalesce(u.endpoint, '') = '' AND u.status = 'unrouted' OFFSET 0))
+                                 OVER (PARTITION BY j.ordering_key ORDER BY j.id) AS behind
+                      FROM inserted j WHERE j.ordering_key IS NOT NULL) i
+                WHERE i.behind AND i.url IS NULL
+            ), freed AS (
+                DELETE FROM @schema@.delivery d
+                WHERE d.ctid = ANY (ARRAY(SELECT f.tid FROM held h
+                                          CROSS JOIN LATERAL (SELECT p.ctid AS tid FROM @schema@.delivery p
+                                                              WHERE p.event = h.event AND p.status = 'pending' OFFSET 0) f))
+                RETURNING d.event, d.ordering_key, d.expires_at, d.size, d.max_attempts)
+            INSERT INTO @schema@.delivery (event, lane, ordering_key, status, due_at, expires_at, size, max_attempts, fan_after)
+            SELECT DISTINCT f.event, '', f.ordering_key, 'unrouted', v_now, f.expires_at, f.size, f.max_attempts, '' FROM freed f;
         END IF;
     END IF;
 

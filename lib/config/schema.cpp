@@ -35,7 +35,7 @@ constexpr std::array table{
     key{"relay.max_in_flight_bytes", form::size, "64MiB", 64 * kib, 64 * gib, "", false, on_reload, "Bodies held in memory.", OUTBOXD_FILE(relay.max_in_flight_bytes)},
     key{"relay.claim_batch", form::whole, "256", 1, 10'000, "", false, on_reload, "Deliveries taken by one claim.", OUTBOXD_FILE(relay.claim_batch)},
     key{"relay.poll_interval", form::duration, "1s", 10, hour, "", false, on_reload, "Claim this often when no wake-up comes.", OUTBOXD_FILE(relay.poll_interval)},
-    key{"relay.notify", form::boolean, "true", 0, 0, "", false, on_reload, "LISTEN for wake-ups. false: polling alone (applications that use two-phase commit, poolers).", OUTBOXD_FILE(relay.notify)},
+    key{"relay.notify", form::boolean, "true", 0, 0, "", false, needs_restart, "LISTEN for wake-ups. false: polling alone (applications that use two-phase commit, poolers).", OUTBOXD_FILE(relay.notify)},
     key{"relay.lease", form::duration, "60s", second, hour, "", false, on_reload, "How long claims outlive a relay that went silent; at least twice the longest endpoint timeout.", OUTBOXD_FILE(relay.lease)},
     key{"relay.drain_timeout", form::duration, "30s", 0, hour, "", false, on_reload, "After TERM: time for what is on the wire.", OUTBOXD_FILE(relay.drain_timeout)},
     key{"relay.max_rescues", form::whole, "10", 0, 1000, "", false, on_reload, "A delivery whose relays died more often than this ends `failed`.", OUTBOXD_FILE(relay.max_rescues)},

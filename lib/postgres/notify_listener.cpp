@@ -37,8 +37,6 @@ notify_listener::notify_listener(asio::any_io_executor executor, connect_options
       pause_(executor),
       identity_(random_identity()) {}
 
-void notify_listener::reconfigure(connect_options options) { options_ = for_listening(std::move(options)); }
-
 void notify_listener::report(bool listening, std::string_view why) {
     if (told_ && listening == listening_) return;
     told_ = true;

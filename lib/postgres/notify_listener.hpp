@@ -34,8 +34,6 @@ public:
     // The loop; returns after stop(). To be spawned in the application's group.
     asio::awaitable<void> run();
     void stop();
-    // Another address or file from the next connect on.
-    void reconfigure(connect_options options);
 
 private:
     using time_point = std::chrono::steady_clock::time_point;

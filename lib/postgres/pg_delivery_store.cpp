@@ -268,12 +268,4 @@ void pg_delivery_store::close() {
     for (auto* s : {&lease_, &control_, &claim_, &settle_, &maintenance_}) s->close();
 }
 
-void pg_delivery_store::reconfigure(const connect_options& options) {
-    lease_.reconfigure(for_purpose(options, "lease"));
-    control_.reconfigure(for_purpose(options, "control"));
-    claim_.reconfigure(for_purpose(options, "claim"));
-    settle_.reconfigure(for_purpose(options, "settle"));
-    maintenance_.reconfigure(for_purpose(options, "maintenance"));
-}
-
 }  // namespace outboxd::postgres

@@ -53,8 +53,6 @@ public:
 
     // A NOTIFY on the wake-up channel through an ordinary session: the listener's proof that notifications arrive.
     ports::async_result<void> probe_wakeup(std::string payload);
-    // Another address or file from the next connect on.
-    void reconfigure(const connect_options& options);
 
 private:
     // One value of one row; error database_error when there is no row.

@@ -47,8 +47,6 @@ std::string_view query_result::column_name(int column) const noexcept {
     return name == nullptr ? std::string_view{} : std::string_view{name};
 }
 
-std::uint32_t query_result::column_type(int column) const noexcept { return result_ && column >= 0 && column < columns_ ? PQftype(result_.get(), column) : 0; }
-
 bool query_result::is_null(int row, int column) const noexcept {
     return row < 0 || row >= rows_ || column < 0 || column >= columns_ || PQgetisnull(result_.get(), row, column) == 1;
 }

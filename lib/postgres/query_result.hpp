@@ -30,7 +30,6 @@ public:
     [[nodiscard]] int columns() const noexcept { return columns_; }
     [[nodiscard]] std::int64_t affected() const noexcept;  // rows that an INSERT, UPDATE or DELETE touched
     [[nodiscard]] std::string_view column_name(int column) const noexcept;
-    [[nodiscard]] std::uint32_t column_type(int column) const noexcept;  // number of pg_type; 0 without such a column
 
     [[nodiscard]] bool is_null(int row, int column) const noexcept;
     // The bytes as they came; valid while this object lives. In text format: the value's text, whatever its type. In binary format: text, json and bytea as they are (jsonb without its version byte).

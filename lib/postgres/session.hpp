@@ -37,8 +37,6 @@ public:
     void abort();
     // Says goodbye when no statement runs; a later call connects again.
     void close();
-    // Other options from the next connect on (configuration was read again).
-    void reconfigure(connect_options options) { options_ = std::move(options); }
 
 private:
     using time_point = std::chrono::steady_clock::time_point;

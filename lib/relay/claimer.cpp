@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/kill_hook.hpp"
+#include "relay/delivery_task.hpp"
 #include "relay/lane_setup.hpp"
 #include "telemetry/log.hpp"
 
@@ -215,10 +216,14 @@ void claimer::file_row(ports::claimed row, base::boot_time now) {
     if (!l.to) set_up_lane(shared_, l);
     if (!l.to) {
         // Read anew since, and still not there: it was removed or renamed while the row's transaction was open, or by plain SQL.
-        const bool gone = l.unknown_since != base::boot_time{} && shared_.endpoints_read_at > l.unknown_since;
+        if (l.unknown_since != base::boot_time{} && shared_.endpoints_read_at > l.unknown_since) {
+            auto cancelled = without_request(row.delivery, lifecycle::outcome::cancelled, lifecycle::error_class::local, "endpoint '" + l.name + "' does not exist any more");
+            settle_at_once(l, std::move(cancelled), std::move(row));
+            return;
+        }
         if (l.unknown_since == base::boot_time{}) l.unknown_since = now;
-        if (!gone && on_unknown_endpoint_) on_unknown_endpoint_();
-        hand_back(std::move(row), l, gone ? std::nullopt : std::optional<base::milliseconds>{seconds{1}});
+        if (on_unknown_endpoint_) on_unknown_endpoint_();
+        hand_back(std::move(row), l, seconds{1});
         return;
     }
     l.unknown_since = {};
@@ -242,21 +247,19 @@ void claimer::look_for_strays(base::boot_time now) {
     if (reconcile_at_.empty() || reconcile_at_.back() < when) reconcile_at_.push_back(when);
 }
 
-// Without a pause it does not come back: its endpoint is gone.
-void claimer::hand_back(ports::claimed row, lane& l, std::optional<base::milliseconds> pause) {
+void claimer::hand_back(ports::claimed row, lane& l, base::milliseconds pause) {
+    auto released = without_request(row.delivery, lifecycle::outcome::released, lifecycle::error_class::none, {});
+    released.retry_in = pause;
+    settle_at_once(l, std::move(released), std::move(row));
+}
+
+void claimer::settle_at_once(lane& l, lifecycle::settlement what, ports::claimed row) {
     if (!shared_.lanes.hold(row.delivery)) {
         look_for_strays(shared_.time.now());
         return;
     }
     settled one;
-    one.what.delivery = row.delivery;
-    one.what.outcome = pause ? lifecycle::outcome::released : lifecycle::outcome::cancelled;
-    one.what.retry_in = pause;
-    if (!pause) {
-        one.what.counts = false;
-        one.what.error_class = lifecycle::error_class::local;
-        one.what.error = "endpoint '" + l.name + "' does not exist any more";
-    }
+    one.what = std::move(what);
     one.row = std::make_unique<held>();
     one.row->row = std::move(row);
     one.row->relay = shared_.relay_id;

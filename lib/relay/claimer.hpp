@@ -77,7 +77,8 @@ private:
     void file(ports::claim_reply& reply, plan& p);
     void file_row(ports::claimed row, base::boot_time now);
     void look_for_strays(base::boot_time now);
-    void hand_back(ports::claimed row, lane& l, std::optional<base::milliseconds> pause);
+    void hand_back(ports::claimed row, lane& l, base::milliseconds pause);
+    void settle_at_once(lane& l, lifecycle::settlement what, ports::claimed row);
     void move_bounds(const ports::claim_reply& reply, plan& p);
     void count(std::size_t rows, int limit, base::boot_time now);
     void after_failure(const base::error& why);

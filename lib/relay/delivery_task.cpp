@@ -17,16 +17,6 @@ constexpr std::size_t max_excerpt_bytes = 1024;
 // Our own faults and a proxy's use up no attempt; a short pause keeps them from turning into a loop.
 constexpr auto own_fault_pause = std::chrono::seconds{5};
 
-lifecycle::settlement final_without_send(const held& row, outcome what, error_class why, std::string text) {
-    lifecycle::settlement s;
-    s.delivery = row.row.delivery;
-    s.outcome = what;
-    s.counts = false;
-    s.error_class = why;
-    s.error = base::printable(text, max_error_bytes);
-    return s;
-}
-
 error_class class_of(wire::refusal_kind kind) {
     switch (kind) {
         case wire::refusal_kind::header: return error_class::header;
@@ -40,15 +30,15 @@ error_class class_of(wire::refusal_kind kind) {
 // Everything that can be known before a byte is sent. nullopt: go on.
 std::optional<lifecycle::settlement> decide_before_sending(const held& row, const endpoint& to, base::wall_time server_now) {
     const auto& c = row.row;
-    if (c.event_missing) return final_without_send(row, outcome::cancelled, error_class::local, "the event row was removed");
-    if (c.expires_at && *c.expires_at <= server_now) return final_without_send(row, outcome::expired, error_class::none, "expires_at " + base::format_rfc3339(*c.expires_at) + " has passed");
+    if (c.event_missing) return without_request(row.row.delivery, outcome::cancelled, error_class::local, "the event row was removed");
+    if (c.expires_at && *c.expires_at <= server_now) return without_request(row.row.delivery, outcome::expired, error_class::none, "expires_at " + base::format_rfc3339(*c.expires_at) + " has passed");
     if (c.size > to.settings.max_payload) {
-        return final_without_send(row, outcome::failed, error_class::payload,
+        return without_request(row.row.delivery, outcome::failed, error_class::payload,
                                   "the body has " + std::to_string(c.size) + " bytes; max_payload of this endpoint is " + std::to_string(to.settings.max_payload));
     }
     if (c.event.body_left_out) {
         // The limit was raised after the claim: hand it back, the next claim fetches the body.
-        auto s = final_without_send(row, outcome::released, error_class::none, "");
+        auto s = without_request(row.row.delivery, outcome::released, error_class::none, "");
         s.retry_in = std::chrono::seconds{1};
         return s;
     }
@@ -137,6 +127,16 @@ struct target {
 
 }  // namespace
 
+lifecycle::settlement without_request(std::int64_t delivery, outcome what, error_class why, std::string_view text) {
+    lifecycle::settlement s;
+    s.delivery = delivery;
+    s.outcome = what;
+    s.counts = false;
+    s.error_class = why;
+    s.error = base::printable(text, max_error_bytes);
+    return s;
+}
+
 boost::asio::awaitable<attempt_result> attempt_delivery(const held& row, attempt_context context) {
     attempt_result result;
     auto& s = result.settlement;
@@ -155,7 +155,7 @@ boost::asio::awaitable<attempt_result> attempt_delivery(const held& row, attempt
     if (!where.builder) {
         auto direct = context.endpoints.direct_to(row.row.event.url);
         if (!direct) {
-            s = final_without_send(row, outcome::failed, error_class::url, "url: " + direct.error().text);
+            s = without_request(row.row.delivery, outcome::failed, error_class::url, "url: " + direct.error().text);
             co_return result;
         }
         where = {direct->builder, direct->route};
@@ -164,7 +164,7 @@ boost::asio::awaitable<attempt_result> attempt_delivery(const held& row, attempt
     const auto pinned = wire::parse_body_format(row.row.format);
     const std::string nonce = nonce_for(to->settings.signing, context.time);
     if (auto refusal = where.builder->build(row.row.event, row.row.attempts + 1, pinned, context.time.wall_now(), nonce, request)) {
-        s = final_without_send(row, outcome::failed, class_of(refusal->kind), refusal->text);
+        s = without_request(row.row.delivery, outcome::failed, class_of(refusal->kind), refusal->text);
         s.blocks = to->settings.on_failed == config::on_failed::block && row.row.ordering_key.has_value();
         co_return result;
     }

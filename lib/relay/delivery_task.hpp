@@ -28,6 +28,8 @@ struct attempt_context {
     base::wall_time server_now;    // the server's clock, carried on by the local one
 };
 
+// The result of a delivery for which no request is made: it uses up no attempt.
+[[nodiscard]] lifecycle::settlement without_request(std::int64_t delivery, lifecycle::outcome what, lifecycle::error_class why, std::string_view text);
 [[nodiscard]] boost::asio::awaitable<attempt_result> attempt_delivery(const held& row, attempt_context context);
 
 }  // namespace outboxd::relay

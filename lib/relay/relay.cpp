@@ -181,7 +181,7 @@ asio::awaitable<void> relay::shut_down() {
         co_await attempts_.drained(shared_.time.now() + abort_grace);
     }
     // A claim that was under way brings rows: they are handed back as well, or they would wait for the end of the lease.
-    const auto claim_end = shared_.time.now() + claim_grace;
+    const auto claim_end = std::max(drain_end, shared_.time.now() + claim_grace);
     while (shared_.settlements.claim_is_under_way() && shared_.time.now() < claim_end) co_await stop_alarm_->wait(std::min(claim_end, shared_.time.now() + milliseconds{10}));
     hand_back_all(shared_);
     shared_.settlements.stop(std::max(drain_end, shared_.time.now() + settle_grace));
@@ -189,7 +189,7 @@ asio::awaitable<void> relay::shut_down() {
     lease_.stop();
     if (shared_.relay_id != 0 && all_written_) {
         // A database that has fallen silent must not hold the end up: the lease tells the others as well.
-        shared_.group.spawn(give_up_retiring());
+        shared_.group.spawn(give_up_retiring(std::max(drain_end, shared_.time.now() + retire_grace)));
         (void)co_await shared_.store.retire_relay(shared_.relay_id);
         retired_ = true;
         stop_alarm_->ring();
@@ -205,8 +205,7 @@ asio::awaitable<void> relay::shut_down() {
     }
 }
 
-asio::awaitable<void> relay::give_up_retiring() {
-    const auto until = shared_.time.now() + retire_grace;
+asio::awaitable<void> relay::give_up_retiring(base::boot_time until) {
     while (!retired_ && shared_.time.now() < until) co_await stop_alarm_->wait(until);
     if (!retired_) shared_.store.abort();
 }

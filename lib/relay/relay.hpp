@@ -80,7 +80,7 @@ private:
     void settled_one(settled& one, bool changed);
     [[nodiscard]] asio::awaitable<void> watch_tokens();
     [[nodiscard]] asio::awaitable<void> shut_down();
-    [[nodiscard]] asio::awaitable<void> give_up_retiring();
+    [[nodiscard]] asio::awaitable<void> give_up_retiring(base::boot_time until);
     void wire_parts();
     void launch();
     void woken(std::string_view payload);
