@@ -78,6 +78,13 @@ void claimer::forget_bounds() {
     for (auto& [name, l] : shared_.lanes.lanes()) l->bound.reset();
 }
 
+void claimer::registered() {
+    forget_bounds();
+    asking_ = flag_known_ = flag_fresh_ = false;
+    unseen_below_.reset();
+    wake_all();
+}
+
 void claimer::list(lane& l) {
     if (l.listed) return;
     l.listed = true;

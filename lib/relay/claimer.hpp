@@ -46,6 +46,8 @@ public:
     void on_schema_fault(std::function<void(const base::error&)> handler) { on_schema_fault_ = std::move(handler); }
     // Bounds are worth nothing after rescue or when rows came back in another way.
     void forget_bounds();
+    // Under a new id: its row asks for no wake-ups yet.
+    void registered();
 
     [[nodiscard]] double last_claim_unix() const noexcept { return last_claim_unix_; }
     [[nodiscard]] base::boot_time last_claim() const noexcept { return last_claim_; }

@@ -54,8 +54,7 @@ void relay::wire_parts() {
     lease_.on_prepare([this] { return prepare(); });
     lease_.on_registered([this] {
         circuits_.refresh();
-        claims_.forget_bounds();
-        claims_.wake_all();
+        claims_.registered();
     });
     lease_.on_ready([this] {
         telemetry::log(telemetry::level::info, "ready", "claims can run", {{"relay", shared_.relay_id}});

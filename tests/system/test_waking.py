@@ -88,6 +88,19 @@ def test_B05_a_lost_listen_session_is_replaced_and_what_came_meanwhile_is_delive
         assert len(relay.records("listening")) >= 2, "a line per change"
 
 
+def test_B05_a_relay_that_had_to_register_anew_asks_for_wake_ups_anew(outbox, relays, endpoint):
+    with Receiver() as receiver:
+        relays({**SLOW_POLL, "relay": {**SLOW_POLL["relay"], "lease": "30s"}, "endpoints": [endpoint("all", receiver.url())]})
+        asks = "SELECT bool_or(wake) FROM outbox.relay"
+        wait_for(lambda: outbox.value(asks), 30, "the relay to ask for wake-ups")
+        first = outbox.value("SELECT max(id) FROM outbox.relay")
+        outbox.rows("DELETE FROM outbox.relay")
+        wait_for(lambda: outbox.value("SELECT max(id) > %s FROM outbox.relay", (first,)), 40, "the relay to register anew")
+        wait_for(lambda: outbox.value(asks), 20, "the relay to ask again")
+        event = outbox.insert()
+        receiver.wait_for(1, 20, lambda r: r.id == event)
+
+
 def test_B05_a_crash_of_the_server_costs_no_processor_time_and_no_event(own_cluster, endpoint, patience):
     uri = own_cluster.create_migrated_database(migrate)
     outbox = Outbox(uri)
