@@ -40,8 +40,12 @@ public:
 
     // Takes a claimed row into its lane. False: this relay holds it already.
     bool enqueue(held_ptr row);
-    // Starts what may start.
+    // Starts what may start, a few rows at once; the rest is for the next call, which on_more() is asked for.
     void dispatch();
+    // Leaves it to the next call altogether.
+    void dispatch_soon() {
+        if (more_ && !ready_.empty()) more_();
+    }
     // The next delivery for a worker that has just finished one; null: nothing may start now.
     [[nodiscard]] held_ptr take();
     // The attempt of a delivery of this lane is over (settled or not).
@@ -70,7 +74,8 @@ public:
     [[nodiscard]] std::vector<std::string> rate_waiting(std::size_t most) const;
     // Puts lanes whose token has come back among the ready ones and dispatches.
     void tokens_due();
-    void on_token_wait(std::function<void()> changed) { token_wait_changed_ = std::move(changed); }
+    // Called when dispatch() should be called again soon: rows are left to start, or next_token() changed.
+    void on_more(std::function<void()> more) { more_ = std::move(more); }
 
 private:
     [[nodiscard]] bool eligible(const lane& l) const noexcept;
@@ -82,7 +87,7 @@ private:
     lifecycle::lease& lease_;
     ports::time_source& time_;
     std::function<void(held_ptr)> start_;
-    std::function<void()> token_wait_changed_;
+    std::function<void()> more_;
     std::unordered_map<std::string, std::unique_ptr<lane>> lanes_;
     std::unordered_set<std::int64_t> held_ids_;
     std::map<std::pair<int, std::uint64_t>, lane*> ready_;  // (in flight, turn) -> lane

@@ -32,7 +32,7 @@ relay::relay(parts p)
       attempts_(p.executor, p.time),
       writing_(p.executor, p.time),
       stop_alarm_(p.time.make_alarm()),
-      token_alarm_(p.time.make_alarm()),
+      dispatch_alarm_(p.time.make_alarm()),
       before_ready_(std::move(p.before_ready)) {
     wire_parts();
 }
@@ -45,7 +45,7 @@ void relay::wire_parts() {
     attempts_.on_failure(broken);
     writing_.on_failure(broken);
     shared_.lanes.on_start([this](held_ptr row) { start(std::move(row)); });
-    shared_.lanes.on_token_wait([this] { token_alarm_->ring(); });
+    shared_.lanes.on_more([this] { dispatch_alarm_->ring(); });
     shared_.settlements.on_settled([this](settled& one, bool changed) { settled_one(one, changed); });
     claims_.on_unknown_endpoint([this] { endpoints_.refresh(); });
     claims_.on_lease_lost([this] { lease_.doubt(); });
@@ -110,7 +110,7 @@ void relay::launch() {
     shared_.group.spawn(circuits_.run());
     shared_.group.spawn(endpoints_.run());
     shared_.group.spawn(endpoints_.watch_health());
-    shared_.group.spawn(watch_tokens());
+    shared_.group.spawn(keep_dispatching());
     if (!draining_) shared_.group.spawn(maintenance_.run());
 }
 
@@ -170,7 +170,7 @@ asio::awaitable<void> relay::shut_down() {
     circuits_.stop();
     endpoints_.stop();
     maintenance_.stop();
-    token_alarm_->ring();
+    dispatch_alarm_->ring();
     hand_back_all(shared_);
     telemetry::log(telemetry::level::info, "stopping", "claiming has ended; finishing what is on the wire", {{"in_flight", static_cast<std::int64_t>(shared_.lanes.in_flight())}});
     bool quiet = attempts_.size() == 0;
@@ -324,7 +324,7 @@ void relay::settled_one(settled& one, bool changed) {
     if (one.row->row.ordering_key && s.outcome != lifecycle::outcome::retried) claims_.wake_lane(one.row->row.lane);
 }
 
-asio::awaitable<void> relay::watch_tokens() {
+asio::awaitable<void> relay::keep_dispatching() {
     while (!shared_.stopping) {
         const auto next = shared_.lanes.next_token();
         if (next <= shared_.time.now()) {
@@ -332,7 +332,8 @@ asio::awaitable<void> relay::watch_tokens() {
             claims_.room();
             continue;
         }
-        co_await token_alarm_->wait(next);
+        const bool rung = co_await dispatch_alarm_->wait(next);
+        if (rung) shared_.lanes.dispatch();
     }
 }
 

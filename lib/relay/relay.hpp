@@ -78,7 +78,7 @@ private:
     void conclude(const held& row, const attempt_result& result);
     void log_attempt(const held& row, const attempt_result& result);
     void settled_one(settled& one, bool changed);
-    [[nodiscard]] asio::awaitable<void> watch_tokens();
+    [[nodiscard]] asio::awaitable<void> keep_dispatching();
     [[nodiscard]] asio::awaitable<void> shut_down();
     [[nodiscard]] asio::awaitable<void> give_up_retiring(base::boot_time until);
     void wire_parts();
@@ -97,7 +97,7 @@ private:
     task_group attempts_;
     task_group writing_;
     std::unique_ptr<ports::alarm> stop_alarm_;
-    std::unique_ptr<ports::alarm> token_alarm_;
+    std::unique_ptr<ports::alarm> dispatch_alarm_;
     std::function<void()> on_ready_;
     std::function<asio::awaitable<base::result<void>>()> before_ready_;
     drain_tally tally_;
