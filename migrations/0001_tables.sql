@@ -4,6 +4,51 @@
 -- event, a narrow live row beside an insert-only event 0.6 kB; a claim that touches an indexed column is never a HOT
 -- update; and a queue table that autovacuum visits by percentage is visited too late.
 
+-- Whether an event can be delivered and indexed. One function, because a CHECK is parsed and planned anew by every INSERT:
+-- ten of them cost an application as much as the rest of its row. Says which rule is broken, and never a value: it may be
+-- a secret, and errors go to logs.
+CREATE FUNCTION @schema@.event_is_sound(
+    p_event_id text, p_event_type text, p_payload json, p_payload_bytes bytea, p_tenant_id text, p_endpoint text, p_url text,
+    p_breaker_key text, p_ordering_key text, p_max_attempts smallint)
+RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, @schema@, pg_temp AS $$
+DECLARE
+    v_rule text;
+    v_fact text;
+BEGIN
+    -- The usual case in one expression; greatest() and least() pass over NULL.
+    IF num_nonnulls(p_payload, p_payload_bytes) = 1 AND num_nonnulls(p_endpoint, p_url) <= 1
+       AND greatest(char_length(p_event_id) + 127, char_length(p_event_type), char_length(p_tenant_id), char_length(p_endpoint),
+                    char_length(p_breaker_key), char_length(p_ordering_key)) <= 255
+       AND least(char_length(p_event_type), char_length(p_tenant_id), char_length(p_endpoint), char_length(p_breaker_key),
+                 char_length(p_ordering_key), p_max_attempts) >= 1
+       AND (p_url IS NULL OR char_length(p_url) <= 8192)
+       AND p_event_type !~ '[[:cntrl:]]' AND p_event_id ~ '^[A-Za-z0-9_-]+$' THEN
+        RETURN true;
+    END IF;
+    SELECT r.rule, r.fact INTO v_rule, v_fact
+    FROM (VALUES
+        ('event_id_is_1_to_128_of_letters_digits_underscore_hyphen',
+         char_length(p_event_id) > 128 OR p_event_id !~ '^[A-Za-z0-9_-]+$', 'event_id has ' || char_length(p_event_id) || ' characters'),
+        ('event_type_is_1_to_255_characters_without_controls',
+         char_length(p_event_type) NOT BETWEEN 1 AND 255 OR p_event_type ~ '[[:cntrl:]]', 'event_type has ' || char_length(p_event_type) || ' characters'),
+        ('event_exactly_one_body', num_nonnulls(p_payload, p_payload_bytes) <> 1,
+         CASE WHEN p_payload IS NULL THEN 'neither payload nor payload_bytes is given' ELSE 'payload and payload_bytes are both given' END),
+        ('event_at_most_one_of_endpoint_and_url', num_nonnulls(p_endpoint, p_url) > 1, 'endpoint and url are both given'),
+        ('event_tenant_id_is_1_to_255_characters', char_length(p_tenant_id) NOT BETWEEN 1 AND 255, 'tenant_id has ' || char_length(p_tenant_id) || ' characters'),
+        ('event_endpoint_is_1_to_255_characters', char_length(p_endpoint) NOT BETWEEN 1 AND 255, 'endpoint has ' || char_length(p_endpoint) || ' characters'),
+        ('event_breaker_key_is_1_to_255_characters', char_length(p_breaker_key) NOT BETWEEN 1 AND 255, 'breaker_key has ' || char_length(p_breaker_key) || ' characters'),
+        ('event_ordering_key_is_1_to_255_characters', char_length(p_ordering_key) NOT BETWEEN 1 AND 255, 'ordering_key has ' || char_length(p_ordering_key) || ' characters'),
+        ('event_url_is_at_most_8192_characters', char_length(p_url) > 8192, 'url has ' || char_length(p_url) || ' characters'),
+        ('event_max_attempts_is_at_least_1', p_max_attempts < 1, 'max_attempts is ' || p_max_attempts)) AS r(rule, broken, fact)
+    WHERE r.broken LIMIT 1;
+    IF v_rule IS NULL THEN
+        RETURN true;  -- a NULL where none may be: NOT NULL says it better
+    END IF;
+    RAISE EXCEPTION 'new row for relation "event" violates check constraint "%"', v_rule
+        USING ERRCODE = 'check_violation', DETAIL = v_fact || '.', TABLE = 'event', CONSTRAINT = v_rule;
+END $$;
+
 -- What the application inserts. Rows never change: body and keys of every attempt come from here, so that each attempt
 -- carries the same bytes. Text columns that reach an index are bounded, because an index row that is too long would make
 -- the application's INSERT fail in a place it cannot understand. Headers, url syntax, content type and trace context are
@@ -31,19 +76,8 @@ CREATE TABLE @schema@.event (
     created_at    timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT event_pkey PRIMARY KEY (id),
     CONSTRAINT event_event_id_is_unique UNIQUE (event_id),
-    -- The length apart: {1,128} in the expression costs more than the rest of the row's INSERT.
-    CONSTRAINT event_id_is_1_to_128_of_letters_digits_underscore_hyphen
-        CHECK (char_length(event_id) <= 128 AND event_id ~ '^[A-Za-z0-9_-]+$'),
-    CONSTRAINT event_type_is_1_to_255_characters_without_controls
-        CHECK (char_length(event_type) BETWEEN 1 AND 255 AND event_type !~ '[[:cntrl:]]'),
-    CONSTRAINT event_exactly_one_body CHECK (num_nonnulls(payload, payload_bytes) = 1),
-    CONSTRAINT event_at_most_one_of_endpoint_and_url CHECK (num_nonnulls(endpoint, url) <= 1),
-    CONSTRAINT event_tenant_id_is_1_to_255_characters CHECK (char_length(tenant_id) BETWEEN 1 AND 255),
-    CONSTRAINT event_endpoint_is_1_to_255_characters CHECK (char_length(endpoint) BETWEEN 1 AND 255),
-    CONSTRAINT event_breaker_key_is_1_to_255_characters CHECK (char_length(breaker_key) BETWEEN 1 AND 255),
-    CONSTRAINT event_ordering_key_is_1_to_255_characters CHECK (char_length(ordering_key) BETWEEN 1 AND 255),
-    CONSTRAINT event_url_is_at_most_8192_characters CHECK (char_length(url) <= 8192),
-    CONSTRAINT event_max_attempts_is_at_least_1 CHECK (max_attempts >= 1)
+    CONSTRAINT event_is_sound CHECK (@schema@.event_is_sound(
+        event_id, event_type, payload, payload_bytes, tenant_id, endpoint, url, breaker_key, ordering_key, max_attempts))
 );
 
 -- Live work only. There is no foreign key to event on purpose: each insert would lock the event row, and retention

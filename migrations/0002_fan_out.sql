@@ -7,10 +7,19 @@
 CREATE FUNCTION @schema@.patterns(p_event_type text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
-    v_parts  text[] := string_to_array(p_event_type, '.');
+    v_dots   constant int := char_length(p_event_type) - char_length(replace(p_event_type, '.', ''));
+    v_parts  text[];
     v_prefix text := '';
-    v_all    text[] := ARRAY['*', p_event_type];
+    v_all    text[];
 BEGIN
+    -- The usual types need no loop, which costs more than all else here.
+    IF v_dots = 0 THEN
+        RETURN ARRAY['*', p_event_type];
+    ELSIF v_dots = 1 THEN
+        RETURN ARRAY['*', p_event_type, split_part(p_event_type, '.', 1) || '.*'];
+    END IF;
+    v_parts := string_to_array(p_event_type, '.');
+    v_all := ARRAY['*', p_event_type];
     FOR i IN 1 .. cardinality(v_parts) - 1 LOOP
         v_prefix := v_prefix || v_parts[i] || '.';
         v_all := v_all || (v_prefix || '*');
@@ -67,9 +76,9 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- AFTER INSERT of each statement on event. SECURITY DEFINER: the application may insert events and nothing else.
--- One row for one endpoint, the usual case, takes one statement here: what it costs is what every application pays.
--- Everything else, several rows or endpoints, nobody to send to, a refused one, takes a second that matches once for each
--- kind of event.
+-- One row for one endpoint, the usual case, takes one look and one plain INSERT here: what it costs is what every
+-- application pays. Everything else, several rows or endpoints, nobody to send to, a refused one, takes a statement that
+-- matches once for each kind of event.
 CREATE FUNCTION @schema@.fan_out() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, @schema@, pg_temp
@@ -86,37 +95,46 @@ DECLARE
     v_failed   boolean;
     v_route    boolean;
     v_keyed    boolean;
+    v_behind   boolean := false;
+    v_event    bigint;
+    v_names    text[];
+    v_url      text;
+    v_breaker  text;
+    v_key      text;
+    v_due      timestamptz;
+    v_expires  timestamptz;
+    v_attempts smallint;
+    v_size     int;
 BEGIN
     -- match() without its sorting, which one subscription does not need.
-    WITH one AS MATERIALIZED (
-        SELECT i.id, i.url, i.breaker_key, i.ordering_key, i.deliver_at, i.expires_at, i.max_attempts,
-               coalesce(octet_length(i.payload_bytes), octet_length(i.payload::text)) AS size,
-               CASE WHEN i.url IS NOT NULL THEN '{NULL}'::text[]
-                    WHEN i.endpoint IS NOT NULL THEN
-                         ARRAY(SELECT n.name FROM @schema@.endpoint n
-                               WHERE n.name = i.endpoint AND (n.tenant_id IS NULL OR n.tenant_id = coalesce(i.tenant_id, '')))
-                    ELSE ARRAY(SELECT s.endpoint FROM @schema@.subscription s
-                               WHERE s.pattern = ANY (@schema@.patterns(i.event_type)) AND s.tenant_id = ANY (ARRAY['', i.tenant_id])
-                               LIMIT 2) END AS names
-        FROM inserted i
-        WHERE NOT EXISTS (SELECT FROM inserted OFFSET 1)
-          AND NOT EXISTS (SELECT FROM @schema@.setting s WHERE s.name = 'inline_limit' AND s.value = '0')
-          -- An older event of the same ordering key still waits to be routed: then the daemon fans out, in order of id.
-          AND (i.ordering_key IS NULL OR i.url IS NOT NULL
-               OR NOT EXISTS (SELECT FROM @schema@.delivery u WHERE u.status = 'unrouted' AND u.ordering_key = i.ordering_key
-                                                                AND u.due_at < 'infinity' OFFSET 0))
-    ), written AS (
-        INSERT INTO @schema@.delivery (event, endpoint, lane, ordering_key, due_at, expires_at, size, max_attempts)
-        SELECT o.id, o.names[1], CASE WHEN o.url IS NULL THEN o.names[1] ELSE @schema@.url_lane(o.url, o.breaker_key) END,
-               o.ordering_key, greatest(o.deliver_at, v_now), o.expires_at, o.size, o.max_attempts
-        FROM one o WHERE cardinality(o.names) = 1
-        RETURNING lane, due_at)
-    SELECT CASE WHEN w.due_at <= v_now THEN w.lane END, CASE WHEN w.due_at <= v_now THEN w.lane END,
+    SELECT i.id, i.url, i.breaker_key, i.ordering_key, greatest(i.deliver_at, v_now), i.expires_at, i.max_attempts,
+           coalesce(octet_length(i.payload_bytes), octet_length(i.payload::text)),
+           CASE WHEN i.url IS NOT NULL THEN '{NULL}'::text[]
+                WHEN i.endpoint IS NOT NULL THEN
+                     ARRAY(SELECT n.name FROM @schema@.endpoint n
+                           WHERE n.name = i.endpoint AND (n.tenant_id IS NULL OR n.tenant_id = coalesce(i.tenant_id, '')))
+                ELSE ARRAY(SELECT s.endpoint FROM @schema@.subscription s
+                           WHERE s.pattern = ANY (@schema@.patterns(i.event_type)) AND s.tenant_id = ANY (ARRAY['', i.tenant_id])
+                           LIMIT 2) END,
            EXISTS (SELECT FROM @schema@.relay r WHERE r.wake)
-      INTO v_first, v_last, v_wake
-      FROM written w;
+      INTO v_event, v_url, v_breaker, v_key, v_due, v_expires, v_attempts, v_size, v_names, v_wake
+      FROM inserted i
+     WHERE NOT EXISTS (SELECT FROM inserted OFFSET 1)
+       AND NOT EXISTS (SELECT FROM @schema@.setting s WHERE s.name = 'inline_limit' AND s.value = '0');
+    IF v_key IS NOT NULL AND v_url IS NULL THEN
+        -- An older event of the same ordering key still waits to be routed: then the daemon fans out, in order of id.
+        v_behind := EXISTS (SELECT FROM @schema@.delivery u
+                            WHERE u.status = 'unrouted' AND u.ordering_key = v_key AND u.due_at < 'infinity');
+    END IF;
 
-    IF NOT FOUND THEN
+    IF cardinality(v_names) = 1 AND NOT v_behind THEN
+        v_last := CASE WHEN v_url IS NULL THEN v_names[1] ELSE @schema@.url_lane(v_url, v_breaker) END;
+        INSERT INTO @schema@.delivery (event, endpoint, lane, ordering_key, due_at, expires_at, size, max_attempts)
+        VALUES (v_event, v_names[1], v_last, v_key, v_due, v_expires, v_size, v_attempts);
+        IF v_due <= v_now THEN
+            v_first := v_last;
+        END IF;
+    ELSE
         SELECT EXISTS (SELECT FROM @schema@.relay r WHERE r.wake),
                coalesce((SELECT CASE WHEN s.value ~ '^[0-9]{1,9}$' THEN s.value::int END
                          FROM @schema@.setting s WHERE s.name = 'inline_limit'), 64)

@@ -26,6 +26,18 @@ def case_bad_events_are_refused_by_a_constraint_whose_name_says_why(db):
         assert code == "23514" and constraint in text, (columns, code, text)
 
 
+def case_a_refused_event_s_error_tells_the_fact_and_no_value(db):
+    with db.sql.connection.cursor() as cursor:
+        try:
+            cursor.execute("INSERT INTO outbox.event (event_type, payload, tenant_id) VALUES ('t', '{}', repeat('secret', 50))")
+            raise AssertionError("it was taken")
+        except Exception as error:
+            said = error.diag
+    expect((said.constraint_name, said.table_name), ("event_tenant_id_is_1_to_255_characters", "event"))
+    expect(said.message_detail, "tenant_id has 300 characters.")
+    assert "secret" not in (said.message_primary + (said.context or "")), said.context
+
+
 def case_unsendable_headers_urls_and_content_types_are_accepted(db):
     db.insert(headers="[1]", url="no url at all", content_type="x\ny", traceparent="junk")
 
@@ -87,11 +99,11 @@ def case_another_schema_name_with_odd_characters_works(db):
     owner.close()
 
 
-def case_no_function_but_triggers_may_be_called_by_everybody(db):
+def case_no_function_but_triggers_and_the_check_may_be_called_by_everybody(db):
     open_to_all = db.sql.rows(
         "SELECT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'outbox' "
         "AND p.prorettype <> 'trigger'::regtype AND has_function_privilege('app', p.oid, 'execute')")
-    expect(open_to_all, [])
+    expect(open_to_all, [("event_is_sound",)])  # a CHECK runs as whoever inserts
 
 
 def case_every_function_with_a_body_of_its_own_pins_search_path(db):
