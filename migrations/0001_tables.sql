@@ -8,8 +8,8 @@
 -- ten of them cost an application as much as the rest of its row. Says which rule is broken, and never a value: it may be
 -- a secret, and errors go to logs.
 CREATE FUNCTION @schema@.event_is_sound(
-    p_event_id text, p_event_type text, p_payload json, p_payload_bytes bytea, p_tenant_id text, p_endpoint text, p_url text,
-    p_breaker_key text, p_ordering_key text, p_max_attempts smallint)
+    p_event_id text, p_event_type text, p_payload boolean, p_payload_bytes boolean, p_tenant_id text, p_endpoint text,
+    p_url text, p_breaker_key text, p_ordering_key text, p_max_attempts int)
 RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, @schema@, pg_temp AS $$
 DECLARE
@@ -17,7 +17,7 @@ DECLARE
     v_fact text;
 BEGIN
     -- The usual case in one expression; greatest() and least() pass over NULL.
-    IF num_nonnulls(p_payload, p_payload_bytes) = 1 AND num_nonnulls(p_endpoint, p_url) <= 1
+    IF p_payload <> p_payload_bytes AND num_nonnulls(p_endpoint, p_url) <= 1
        AND greatest(char_length(p_event_id) + 127, char_length(p_event_type), char_length(p_tenant_id), char_length(p_endpoint),
                     char_length(p_breaker_key), char_length(p_ordering_key)) <= 255
        AND least(char_length(p_event_type), char_length(p_tenant_id), char_length(p_endpoint), char_length(p_breaker_key),
@@ -32,8 +32,8 @@ BEGIN
          char_length(p_event_id) > 128 OR p_event_id !~ '^[A-Za-z0-9_-]+$', 'event_id has ' || char_length(p_event_id) || ' characters'),
         ('event_type_is_1_to_255_characters_without_controls',
          char_length(p_event_type) NOT BETWEEN 1 AND 255 OR p_event_type ~ '[[:cntrl:]]', 'event_type has ' || char_length(p_event_type) || ' characters'),
-        ('event_exactly_one_body', num_nonnulls(p_payload, p_payload_bytes) <> 1,
-         CASE WHEN p_payload IS NULL THEN 'neither payload nor payload_bytes is given' ELSE 'payload and payload_bytes are both given' END),
+        ('event_exactly_one_body', p_payload = p_payload_bytes,
+         CASE WHEN p_payload THEN 'payload and payload_bytes are both given' ELSE 'neither payload nor payload_bytes is given' END),
         ('event_at_most_one_of_endpoint_and_url', num_nonnulls(p_endpoint, p_url) > 1, 'endpoint and url are both given'),
         ('event_tenant_id_is_1_to_255_characters', char_length(p_tenant_id) NOT BETWEEN 1 AND 255, 'tenant_id has ' || char_length(p_tenant_id) || ' characters'),
         ('event_endpoint_is_1_to_255_characters', char_length(p_endpoint) NOT BETWEEN 1 AND 255, 'endpoint has ' || char_length(p_endpoint) || ' characters'),
@@ -77,7 +77,8 @@ CREATE TABLE @schema@.event (
     CONSTRAINT event_pkey PRIMARY KEY (id),
     CONSTRAINT event_event_id_is_unique UNIQUE (event_id),
     CONSTRAINT event_is_sound CHECK (@schema@.event_is_sound(
-        event_id, event_type, payload, payload_bytes, tenant_id, endpoint, url, breaker_key, ordering_key, max_attempts))
+        event_id, event_type, payload IS NOT NULL, payload_bytes IS NOT NULL, tenant_id, endpoint, url, breaker_key,
+        ordering_key, max_attempts))
 );
 
 -- Live work only. There is no foreign key to event on purpose: each insert would lock the event row, and retention

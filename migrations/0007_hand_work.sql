@@ -194,4 +194,4 @@ END $$;
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
 -- The CHECK of event runs it as whoever inserts.
-GRANT EXECUTE ON FUNCTION @schema@.event_is_sound(text, text, json, bytea, text, text, text, text, text, smallint) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION @schema@.event_is_sound(text, text, boolean, boolean, text, text, text, text, text, int) TO PUBLIC;
