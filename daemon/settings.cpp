@@ -69,14 +69,14 @@ std::string choose_config_path(const std::optional<std::string>& config_flag, co
     return named_elsewhere ? "" : default_config_path;
 }
 
-config::load_result load_settings(const std::string& config_path, const std::optional<std::string>& database_flag) {
+config::load_result load_settings(const std::string& config_path, const std::optional<std::string>& database_flag, config::secrets which) {
     std::set<std::string> read;
     const auto process = config::process_environment();
     const config::environment recording = [&](const std::string& name) {
         read.insert(name);
         return process(name);
     };
-    auto loaded = config_path.empty() ? config::load_text("", "(no file)", recording) : config::load_file(config_path, recording);
+    auto loaded = config_path.empty() ? config::load_text("", "(no file)", recording) : config::load_file(config_path, recording, which);
     auto misspelt = misspelt_variables(read);
     if (!misspelt.empty()) loaded.value.reset();
     loaded.problems.insert(loaded.problems.end(), std::make_move_iterator(misspelt.begin()), std::make_move_iterator(misspelt.end()));

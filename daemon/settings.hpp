@@ -16,6 +16,6 @@ inline constexpr const char* default_config_path = "/etc/outboxd/outboxd.yaml";
 
 // Reads the file ("" : none) and puts the database of the flag, else of OUTBOXD_DATABASE_URL, over the file's. A variable that looks like a misspelt
 // OUTBOXD_DATABASE_URL is a problem too.
-[[nodiscard]] config::load_result load_settings(const std::string& config_path, const std::optional<std::string>& database_flag);
+[[nodiscard]] config::load_result load_settings(const std::string& config_path, const std::optional<std::string>& database_flag, config::secrets which = config::secrets::needed);
 
 }  // namespace outboxd::daemon

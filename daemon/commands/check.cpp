@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "admin/json_writer.hpp"
+#include "base/encoding.hpp"
 #include "commands/context.hpp"
 #include "commands/output.hpp"
 #include "https/probe.hpp"
@@ -35,8 +36,10 @@ trial try_database(const config::config& settings) {
         const auto list = wait_for(loop, migrator.status());
         const auto missing = std::count_if(list.begin(), list.end(), [](const auto& m) { return !m.applied; });
         t.good = true;
+        const bool may = missing == 0 || wait_for(loop, migrator.may_apply());
         t.text += missing == 0 ? ", schema " + settings.database.schema + " is current"
                                : "; " + std::to_string(missing) + " migrations are not applied: run 'outboxd migrate'";
+        if (!may) t.text += ", as a role that may create (GRANT CREATE ON DATABASE)";
     } catch (const base::failure& e) {
         t.text = e.why().text;
         t.code = exit_code_for(e.why());
@@ -148,7 +151,7 @@ int check(const arguments& args) {
         return code;
     }
     print_problems(loaded.problems);
-    for (const auto& t : trials) (t.good ? std::cout : std::cerr) << (t.good ? "" : "error: ") << t.what << ": " << base_printable(t.text) << '\n';
+    for (const auto& t : trials) (t.good ? std::cout : std::cerr) << (t.good ? "" : "error: ") << t.what << ": " << base::printable(t.text, 1000) << '\n';
     const std::string counted =
         std::to_string(errors) + (errors == 1 ? " error, " : " errors, ") + std::to_string(warnings) + (warnings == 1 ? " warning" : " warnings");
     if (!loaded.value) {

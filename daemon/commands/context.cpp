@@ -12,9 +12,9 @@ void print_problems(const std::vector<config::problem>& problems) {
     for (const auto& p : problems) std::cerr << (p.warning ? "" : "error: ") << p.to_string() << '\n';
 }
 
-config::config settings_of(const arguments& args) {
+config::config settings_of(const arguments& args, config::secrets which) {
     const auto path = choose_config_path(args.get("--config"), args.get("--database"));
-    auto loaded = load_settings(path, args.get("--database"));
+    auto loaded = load_settings(path, args.get("--database"), which);
     if (!loaded.value) {
         print_problems(loaded.problems);
         throw base::failure(base::make_error(base::errc::bad_config, "bad configuration" + (path.empty() ? std::string{} : " in " + path)));

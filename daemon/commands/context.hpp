@@ -19,7 +19,7 @@
 namespace outboxd::daemon {
 
 // The configuration that --config and --database name. Bad ones: prints every problem on stderr and throws failure(bad_config).
-[[nodiscard]] config::config settings_of(const arguments& args);
+[[nodiscard]] config::config settings_of(const arguments& args, config::secrets which = config::secrets::needed);
 void print_problems(const std::vector<config::problem>& problems);
 [[nodiscard]] postgres::connect_options connect_options_of(const config::config& settings, std::string purpose);
 // `100/s` of defaults.rate_limit for explanations; empty: none.
@@ -45,7 +45,8 @@ T wait_for(boost::asio::io_context& loop, boost::asio::awaitable<base::result<T>
 class operator_session {
 public:
     explicit operator_session(const config::config& settings);
-    explicit operator_session(const arguments& args) : operator_session(settings_of(args)) {}
+    // For what only needs the database: secrets that cannot be had here are left out.
+    explicit operator_session(const arguments& args) : operator_session(settings_of(args, config::secrets::not_needed)) {}
     ~operator_session();
     operator_session(const operator_session&) = delete;
     operator_session& operator=(const operator_session&) = delete;

@@ -119,7 +119,7 @@ void print_trial_json(const trial& t, const ports::route& where, const std::stri
 
 int test(const arguments& args) {
     const auto& name = args.operands.at(0);
-    operator_session session(args);
+    operator_session session(settings_of(args));
     auto row = session.get(session.store().endpoint_for_test(name));
     if (!row.enabled || row.paused) std::cerr << "note: the endpoint is " << (row.enabled ? "paused" : "disabled") << "; the test is sent all the same\n";
     row.enabled = true;

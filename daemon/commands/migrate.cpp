@@ -79,6 +79,7 @@ int migrate(const arguments& args) {
         if (writer) throw usage_error("--status changes nothing; leave --grant-writer away");
         return show_status(args, wait_for(loop, migrator.status()));
     }
+    if (writer) wait_for(loop, migrator.check_role(*writer));  // before anything is changed
     const auto applied = wait_for(loop, migrator.apply());
     const auto endpoints = wait_for(loop, postgres::sync_endpoints(loop.get_executor(), connect_options_of(settings, "migrate"), settings.database.schema,
                                                                    std::make_shared<const config::config>(settings)));

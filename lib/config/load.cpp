@@ -79,14 +79,14 @@ load_result finish(std::optional<config> value, std::vector<problem> problems) {
     return {std::move(value), std::move(problems)};
 }
 
-load_result load(std::string_view yaml, const std::string& file_name, const environment& env, std::set<std::string>& used_variables) {
+load_result load(std::string_view yaml, const std::string& file_name, const environment& env, std::set<std::string>& used_variables, secrets which) {
     std::vector<problem> problems;
     const auto root = parse_yaml(yaml, file_name, problems);
     if (!root) return finish(std::nullopt, std::move(problems));
     config c;
     c.defaults = built_in_settings();
     c.path = file_name;
-    reader read(file_name, {&env, directory_of(file_name), true, &used_variables}, problems);
+    reader read(file_name, {&env, directory_of(file_name), true, &used_variables, which == secrets::needed}, problems);
     read_document(*root, c, read);
     validate(c, read);
     return finish(std::move(c), std::move(problems));
@@ -110,16 +110,16 @@ environment process_environment() {
     };
 }
 
-load_result load_text(std::string_view yaml, const std::string& file_name, const environment& env) {
+load_result load_text(std::string_view yaml, const std::string& file_name, const environment& env, secrets which) {
     std::set<std::string> used;
-    return load(yaml, file_name, env, used);
+    return load(yaml, file_name, env, used, which);
 }
 
-load_result load_file(const std::string& path, const environment& env) {
+load_result load_file(const std::string& path, const environment& env, secrets which) {
     const auto read = read_regular_file(path, static_cast<std::int64_t>(max_document_bytes));
     if (!read) return {std::nullopt, {{path, 0, "", "cannot read the configuration: " + read.error().text, false}}};
     std::set<std::string> used;
-    load_result result = load(read->text, path, env, used);
+    load_result result = load(read->text, path, env, used, which);
     for (problem& p : unknown_variables(process_variable_names(), used)) result.problems.push_back(std::move(p));
     return result;
 }

@@ -30,9 +30,12 @@ struct load_result {
 using environment = std::function<std::optional<std::string>(const std::string&)>;
 [[nodiscard]] environment process_environment();
 
+// Commands that only work with the database do not want the secrets of endpoints: those of the service's environment are not at hand in an operator's shell.
+enum class secrets { needed, not_needed };
+
 // Reads, checks and completes the file: every problem at once. Files over 4 MiB, not regular (FIFO, directory), not UTF-8 or nested deeper than 64 are refused in well under a second. An empty file is valid.
-[[nodiscard]] load_result load_file(const std::string& path, const environment& env);
-[[nodiscard]] load_result load_text(std::string_view yaml, const std::string& file_name, const environment& env);
+[[nodiscard]] load_result load_file(const std::string& path, const environment& env, secrets which = secrets::needed);
+[[nodiscard]] load_result load_text(std::string_view yaml, const std::string& file_name, const environment& env, secrets which = secrets::needed);
 
 // The settings jsonb of an outbox.endpoint row over the defaults, by the same key table. Error: invalid_input naming the key.
 [[nodiscard]] base::result<endpoint_settings> apply_settings(const endpoint_settings& defaults, std::string_view json_object);

@@ -44,7 +44,8 @@ private:
     void refuse_item(const place& at, const node& item, const std::string& detail);
     [[nodiscard]] std::optional<std::string> text_at(const place& at);
     [[nodiscard]] std::optional<std::vector<std::string>> texts_at(const place& at);
-    [[nodiscard]] std::optional<base::secret> secret_at(const node& n, const std::string& shown);
+    // `always`: wanted even by commands that need no secrets.
+    [[nodiscard]] std::optional<base::secret> secret_at(const node& n, const std::string& shown, bool always = false);
     [[nodiscard]] bool only_known(const node& map, const std::string& shown, const std::vector<std::string>& words);
 
     void read_whole(const place& at, int* to);

@@ -217,10 +217,10 @@ void reader::read_statuses(const place& at, wire::status_set* to) {
     *to = std::move(*set);
 }
 
-std::optional<base::secret> reader::secret_at(const node& n, const std::string& shown) {
+std::optional<base::secret> reader::secret_at(const node& n, const std::string& shown, bool always) {
     auto found = find_secret(n, source_);
     if (!found) {
-        report(n.line, shown, found.error().text);
+        if (source_.needed || always || found.error().code != base::errc::io) report(n.line, shown, found.error().text);
         return std::nullopt;
     }
     if (!found->warning.empty()) report(n.line, shown, found->warning, true);
@@ -242,7 +242,7 @@ void reader::read_secrets(const place& at, std::vector<base::secret>* to) {
 }
 
 void reader::read_database_url(const place& at, base::secret* to) {
-    auto value = secret_at(at.value, at.shown);
+    auto value = secret_at(at.value, at.shown, true);
     if (!value) return;
     if (const auto good = check_database_url(value->reveal()); !good) return report(at.value.line, at.shown, good.error().text);
     *to = std::move(*value);

@@ -29,8 +29,8 @@ base::result<found_secret> from_environment(const std::string& name, const secre
     if (looks_like_secret(name)) return make_error(errc::bad_config, "env: takes the name of a variable; what stands there looks like a secret itself");
     if (source.used != nullptr) source.used->insert(name);
     const std::optional<std::string> value = source.env != nullptr ? (*source.env)(name) : std::nullopt;
-    if (!value) return make_error(errc::bad_config, "the environment variable " + name + " is not set");
-    if (value->empty()) return make_error(errc::bad_config, "the environment variable " + name + " is empty");
+    if (!value) return make_error(errc::io, "the environment variable " + name + " is not set");
+    if (value->empty()) return make_error(errc::io, "the environment variable " + name + " is empty");
     return found_secret{base::secret{*value}, {}, {}};
 }
 
@@ -45,9 +45,9 @@ base::result<found_secret> from_file(const std::string& written, const secret_so
     if (looks_like_secret(written)) return make_error(errc::bad_config, "file: takes the path of a file; what stands there looks like a secret itself");
     const std::string path = absolute_path(written, source.directory);
     auto read = read_regular_file(path, max_secret_file_bytes);
-    if (!read) return make_error(errc::bad_config, "the secret's file " + path + ": " + read.error().text);
+    if (!read) return make_error(errc::io, "the secret's file " + path + ": " + read.error().text);
     drop_line_end(read->text);
-    if (read->text.empty()) return make_error(errc::bad_config, "the secret's file " + path + " is empty");
+    if (read->text.empty()) return make_error(errc::io, "the secret's file " + path + " is empty");
     found_secret found{base::secret{std::move(read->text)}, path, {}};
     if (read->loose) found.warning = "the secret's file " + path + " may be read by everybody or changed by its group: chmod 600 or 640 it";
     return found;

@@ -17,6 +17,7 @@ struct secret_source {
     std::string directory;                 // of the configuration file: `{ file: PATH }` is relative to it
     bool references{true};                 // false: `${NAME}`, env and file are not followed (rows of the database must not read the relay's files)
     std::set<std::string>* used{nullptr};  // names of variables that the file mentions
+    bool needed{true};                     // false: one that cannot be had here is no problem, but for connection strings
 };
 
 struct found_secret {
@@ -27,7 +28,7 @@ struct found_secret {
 
 inline constexpr std::int64_t max_secret_file_bytes = 64 << 10;
 
-// Literal, `${NAME}` as the whole value, `{ env: NAME }`, `{ file: PATH }`. Error: bad_config naming the variable or the path, never a value.
+// Literal, `${NAME}` as the whole value, `{ env: NAME }`, `{ file: PATH }`. Errors name the variable or the path, never a value: io (it cannot be had here), bad_config (it is written wrongly).
 [[nodiscard]] base::result<found_secret> find_secret(const node& n, const secret_source& source);
 [[nodiscard]] std::string absolute_path(const std::string& path, const std::string& directory);
 

@@ -221,7 +221,7 @@ asio::awaitable<base::result<std::vector<migration_status>>> migrator::status() 
     co_return list;
 }
 
-asio::awaitable<base::result<void>> migrator::grant_writer(std::string role) {
+asio::awaitable<base::result<void>> migrator::check_role(std::string role) {
     auto opened = co_await open();
     if (!opened) co_return opened.error();
     params p;
@@ -229,6 +229,23 @@ asio::awaitable<base::result<void>> migrator::grant_writer(std::string role) {
     auto exists = co_await connection_.query("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", std::move(p), short_deadline);
     if (!exists) co_return exists.error();
     if (!exists->boolean(0, 0)) co_return base::make_error(base::errc::not_found, "role " + role + " does not exist: create it first");
+    co_return base::result<void>{};
+}
+
+asio::awaitable<base::result<bool>> migrator::may_apply() {
+    auto opened = co_await open();
+    if (!opened) co_return opened.error();
+    params p;
+    p.text(schema_);
+    auto may = co_await connection_.query("SELECT coalesce((SELECT has_schema_privilege(n.oid, 'CREATE') FROM pg_namespace n WHERE n.nspname = $1), has_database_privilege(current_database(), 'CREATE'))",
+                                          std::move(p), short_deadline);
+    if (!may) co_return may.error();
+    co_return may->boolean(0, 0);
+}
+
+asio::awaitable<base::result<void>> migrator::grant_writer(std::string role) {
+    auto known = co_await check_role(role);
+    if (!known) co_return known.error();
     const auto who = quote_identifier(role);
     const auto text = with_schema("GRANT USAGE ON SCHEMA @schema@ TO ", schema_) + who + with_schema("; GRANT INSERT ON @schema@.event TO ", schema_) + who +
                       with_schema("; GRANT SELECT (id, event_id) ON @schema@.event TO ", schema_) + who;

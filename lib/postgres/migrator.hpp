@@ -29,6 +29,10 @@ public:
     // Errors: database_schema (encoding not UTF8, newer version, changed checksum, migration failed), database_denied, database_read_only, database_busy (lock not to be had), database_unreachable.
     asio::awaitable<base::result<std::vector<std::string>>> apply();
     asio::awaitable<base::result<std::vector<migration_status>>> status();
+    // Whether the role is there. Error: not_found.
+    asio::awaitable<base::result<void>> check_role(std::string role);
+    // Whether the connection's role may make what apply() would: the schema, or tables in one that is there.
+    asio::awaitable<base::result<bool>> may_apply();
     // USAGE on the schema, INSERT on event, SELECT (id, event_id). The identity column needs no right of its own. Errors: not_found (no such role), database_schema (not migrated).
     asio::awaitable<base::result<void>> grant_writer(std::string role);
     // Everything as one text for psql, for those who let no program change a schema.

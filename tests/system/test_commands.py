@@ -266,7 +266,30 @@ def test_a_granted_writer_may_insert_events_and_nothing_else(cluster, empty_data
     for refused in ("SELECT payload FROM outbox.event", "DELETE FROM outbox.event", "SELECT * FROM outbox.delivery", "SELECT * FROM outbox.endpoint_secret"):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             cursor.execute(refused)
-    assert run(empty_database, "migrate", "--grant-writer", "no_such_role").returncode == 1
+
+
+def test_an_unknown_writer_is_refused_before_anything_is_migrated(cluster, empty_database):
+    refused = run(empty_database, "migrate", "--grant-writer", "no_such_role")
+    assert refused.returncode == 1 and "role no_such_role does not exist: create it first" in refused.stderr, refused
+    assert not any(m["applied"] for m in document(empty_database, "migrate", "--status"))
+
+
+def test_check_says_whether_the_role_may_migrate(cluster, empty_database):
+    role = "reader_" + empty_database.rsplit("/", 1)[1].replace("-", "_")
+    cluster.execute("postgres", f'CREATE ROLE "{role}" LOGIN')
+    said = good(empty_database.replace("postgres@", role + "@"), "check", "--connect")
+    assert "run 'outboxd migrate', as a role that may create (GRANT CREATE ON DATABASE)" in said
+    assert "as a role" not in good(empty_database, "check", "--connect")
+
+
+def test_commands_that_only_need_the_database_do_without_the_secrets_of_the_service(database):
+    more = {"admin": {"token": {"env": "NOT_IN_THIS_SHELL"}},
+            "endpoints": [{"name": "a", "url": "https://a.example/", "secrets": [{"env": "NOT_IN_THIS_SHELL"}]}]}
+    for command in (["status"], ["event", "list"], ["endpoint", "list"], ["delivery", "list"]):
+        good(database, *command, more=more)
+    for command in (["run"], ["check"], ["migrate"]):
+        refused = run(database, *command, more=more)
+        assert refused.returncode == 78 and "NOT_IN_THIS_SHELL is not set" in refused.stderr, refused
 
 
 # What there is -----------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ inline config::environment environment_of(std::map<std::string, std::string> val
     };
 }
 
-inline config::load_result load(const std::string& yaml, std::map<std::string, std::string> variables = {}) {
-    return config::load_text(yaml, "test.yaml", environment_of(std::move(variables)));
+inline config::load_result load(const std::string& yaml, std::map<std::string, std::string> variables = {}, config::secrets which = config::secrets::needed) {
+    return config::load_text(yaml, "test.yaml", environment_of(std::move(variables)), which);
 }
 
 inline std::string all_text(const config::load_result& result) {

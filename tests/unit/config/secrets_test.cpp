@@ -57,6 +57,17 @@ TEST_CASE("secrets: an unset or empty variable stops the start and is named", "[
     CHECK(empty.problems[0].text == "the environment variable EMPTY is empty");
 }
 
+TEST_CASE("secrets: a command that needs none goes without those it cannot have, but for connection strings and mistakes", "[config]") {
+    const std::string endpoint = "endpoints:\n  - name: a\n    url: https://a.example/\n    secrets: [{ env: UNSET }, { file: /no/such/file }]\n    headers: { Authorization: \"${UNSET}\" }\n";
+    const auto without = load("admin: { token: { env: UNSET } }\n" + endpoint, {}, config::secrets::not_needed);
+    CAPTURE(all_text(without));
+    REQUIRE(without.value);
+    CHECK(without.problems.empty());
+    CHECK(errors(load(endpoint)) == 3);
+    CHECK(errors(load("database: { url: \"${UNSET}\" }\n", {}, config::secrets::not_needed)) == 1);
+    CHECK(errors(load("admin: { token: { wrong: UNSET } }\n", {}, config::secrets::not_needed)) == 1);
+}
+
 TEST_CASE("secrets: a section that is no reference is refused without repeating it", "[config][B46][B59]") {
     for (const char* written : {"{ hunter2: }", "{ hunter2 }", "{ env: A, file: B }", "{ env: \"hunter2 x\" }", "{ env: null }", "{ ENV: A }", "[hunter2]", "{}", "{ file: { hunter2: x } }", "{ file: \"\" }"}) {
         CAPTURE(written);
