@@ -240,6 +240,12 @@ BEGIN
         RAISE EXCEPTION 'relay % has no lease with epoch %', p_relay, p_epoch USING ERRCODE = 'OB001';
     END IF;
 
+    IF v_done THEN
+        -- Rows without ordering keys: their claim need not be on disk before they are sent. A server that crashes may forget
+        -- it, and then they are sent twice, as after any crash; with a key, a second sending could come after its successor.
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+
     -- By ctid: the rows are locked by this transaction and cannot have moved. The events are read by the same statement,
     -- whose snapshot is younger than the one that found the rows: an event that is missing here was removed.
     RETURN QUERY

@@ -4,6 +4,7 @@
 
 #include "base/kill_hook.hpp"
 #include "relay/delivery_task.hpp"
+#include "relay/hand_back.hpp"
 #include "relay/lane_setup.hpp"
 #include "telemetry/log.hpp"
 
@@ -181,6 +182,7 @@ void claimer::note_writers(const ports::claim_reply& reply) {
 void claimer::after_failure(const base::error& why) {
     ++failures_;
     session_doubtful_ = true;
+    if (why.code == base::errc::database_unreachable) claims_doubtful_ = true;
     last_error_ = why.text;
     if (why.code == base::errc::lease_lost) {
         if (on_lease_lost_) on_lease_lost_();
@@ -324,6 +326,12 @@ asio::awaitable<void> claimer::recover() {
         }
         shared_.epoch = *epoch;
         reconcile_at_ = {now, now + shared_.lease.length() / 2, now + shared_.lease.length()};
+    }
+    if (claims_doubtful_) {
+        // A server that crashed may have forgotten the latest claims: others may have those rows by now, and all of them their old due_at.
+        claims_doubtful_ = false;
+        hand_back_all(shared_);
+        forget_bounds();
     }
     auto released = co_await shared_.store.release_unknown(shared_.relay_id, shared_.lanes.held_ids());
     if (!released) {

@@ -136,6 +136,7 @@ private:
     bool failing_{false};
     int failures_{0};
     bool session_doubtful_{false};     // a claim's reply was lost
+    bool claims_doubtful_{false};      // and perhaps claims whose replies came
     std::vector<base::boot_time> reconcile_at_;
     std::string last_error_;
     base::boot_time last_claim_{};

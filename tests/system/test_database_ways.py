@@ -217,3 +217,48 @@ def test_a_full_disk_is_outlived(small_disk, endpoint, gate):
             assert sorted(receiver.ids()) == sorted(ids)
             relay.wait_ready(30)
         world.end_sessions()
+
+
+def test_a_crash_of_the_server_may_forget_claims_but_none_of_an_ordering_key(own_cluster):
+    """Only what may be sent twice without harm is claimed without a wait for the disk."""
+    uri = own_cluster.create_migrated_database(migrate)
+    own_cluster.set("wal_writer_delay", "'10s'")
+    outbox = Outbox(uri)
+    outbox.rows("INSERT INTO outbox.endpoint (name, url, events) VALUES ('keyed', 'https://x', '{keyed}'), ('free', 'https://x', '{free}')")
+    outbox.insert(event_type="free")
+    outbox.insert(event_type="keyed", ordering_key="k")
+    relay = outbox.value("SELECT id FROM outbox.register_relay('r', 'h', 1, 'test', '1 hour')")
+    claim = f"SELECT count(*) FROM outbox.claim({relay}, 0, %s::text[], '{{8}}', NULL, NULL, NULL, NULL, NULL, 0, 4, 8, 1000000, 1000000) WHERE id IS NOT NULL"
+    claimed = "SELECT lane FROM outbox.delivery WHERE claimed_by IS NOT NULL ORDER BY lane"
+    # The keyed one first: a write to disk takes along what was committed before it.
+    assert outbox.value(claim, (["keyed"],)) == outbox.value(claim, (["free"],)) == 1
+    assert outbox.rows(claimed) == [("free",), ("keyed",)]
+    own_cluster.stop("immediate")
+    own_cluster.start()
+    assert outbox.rows(claimed) == [("keyed",)]
+
+
+def test_claims_that_a_crash_forgot_are_made_again_and_every_event_is_delivered(own_cluster, endpoint, gate):
+    uri = own_cluster.create_migrated_database(migrate)
+    own_cluster.set("wal_writer_delay", "'10s'")
+    outbox = Outbox(uri)
+    holding = gate(holds=held)
+    with Receiver(holding) as receiver:
+        config = {**settings(receiver, endpoint), "endpoints": [endpoint("all", receiver.url(), timeout="25s", concurrency=8)]}
+        with Outboxd(uri, config) as relay:
+            relay.wait_ready(40)
+            # A lane that has finished some lately is given rows ahead.
+            quick = outbox.insert_many(100)
+            ids = outbox.insert_many(60, HELD)
+            receiver.wait_for(108, 30)
+            wait_for(lambda: outbox.value("SELECT count(*) FROM outbox.delivery WHERE claimed_by IS NOT NULL") > 8, 20, "rows to wait in the relay")
+            own_cluster.stop("immediate")
+            wait_for(lambda: relay.http("/readyz")[0] == 503, 20, "readiness to say so")
+            own_cluster.start()
+            wait_for(lambda: relay.http("/readyz")[0] == 200, 40, "the database again")
+            holding.open()
+            outbox.wait_outcomes(160, timeout=60)
+            assert set(receiver.ids()) == set(quick + ids)
+            assert len(receiver.ids()) <= 160 + 8, "only what was on the wire may come twice"
+            assert outbox.rows("SELECT DISTINCT outcome FROM outbox.attempt") == [("published",)]
+            assert outbox.value("SELECT count(*) FROM outbox.delivery") == 0
