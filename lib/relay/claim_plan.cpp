@@ -79,6 +79,12 @@ claimer::plan claimer::make_plan() {
     return p;
 }
 
+void claimer::list(lane& l) {
+    if (l.listed) return;
+    l.listed = true;
+    active_.push_back(&l);
+}
+
 void claimer::ask_woken(plan& p, std::size_t most, base::boot_time now) {
     for (std::size_t n = woken_.size(); n > 0 && p.asked.size() < most; --n) {
         lane& l = *woken_.front();

@@ -86,12 +86,6 @@ void claimer::registered() {
     wake_all();
 }
 
-void claimer::list(lane& l) {
-    if (l.listed) return;
-    l.listed = true;
-    active_.push_back(&l);
-}
-
 bool claimer::may_claim(base::boot_time now) const { return shared_.ready && shared_.relay_id != 0 && shared_.lease.alive(now) && !shared_.settlements.failing(); }
 
 asio::awaitable<void> claimer::run() {
