@@ -25,7 +25,7 @@ using tcp = asio::ip::tcp;
 constexpr auto use = asio::as_tuple(asio::use_awaitable);
 
 // A reader that has said nothing whole for so long gives its place to a newcomer when all places are taken.
-constexpr auto patience_when_full = std::chrono::seconds{1};
+constexpr auto patience_when_full = std::chrono::milliseconds{200};
 // Metrics are written anew at most so often; scrapers beyond that get the last text, so that a crowd of them costs the loop nothing.
 constexpr int fresh_metrics_per_second = 20;
 
@@ -120,15 +120,13 @@ void server::stop() noexcept {
     for (const auto& c : clients) c->stream.close();
 }
 
-// True when another connection may be taken. When all places are taken, the one that has kept us waiting longest loses its.
+// True when another connection may be taken. When all places are taken, those that have kept us waiting lose theirs: behind them may stand a queue of as many more.
 bool server::make_room() {
     if (clients.size() < how.max_connections) return true;
     const auto now = std::chrono::steady_clock::now();
-    std::shared_ptr<client> slowest;
     for (const auto& c : clients) {
-        if (c->reading && now - c->since > patience_when_full && (!slowest || c->since < slowest->since)) slowest = c;
+        if (c->reading && now - c->since > patience_when_full) c->stream.close();  // its coroutine ends and frees the place
     }
-    if (slowest) slowest->stream.close();  // its coroutine ends and frees the place
     return false;
 }
 

@@ -1,6 +1,7 @@
 #include "relay/endpoint_keeper.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "relay/hand_back.hpp"
 #include "relay/lane_setup.hpp"
@@ -13,8 +14,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A burst of endpoint changes is read together.
+// A single change is read at once; when more keep coming, they are read together.
+constexpr auto least_spacing = milliseconds{10};
 constexpr auto load_spacing = milliseconds{200};
+constexpr auto quiet_time = seconds{1};
 // Without wake-ups a change is seen by asking; with them asking only guards against a lost one.
 constexpr auto digest_interval = milliseconds{500};
 constexpr auto digest_interval_listening = seconds{5};
@@ -35,11 +38,11 @@ asio::awaitable<void> endpoint_keeper::run() {
         const auto now = shared_.time.now();
         const auto pause = shared_.listening ? milliseconds{digest_interval_listening} : digest_interval;
         auto until = std::min(now + pause, std::max(now + load_spacing, shared_.endpoints.next_expiry()));
-        if (refresh_due_) until = std::max(now, last_load_ + load_spacing);
+        if (refresh_due_) until = std::max(now, last_load_ + spacing_);
         if (now < until) {
             co_await work_->wait(until);
             if (stopping_) co_return;
-            if (refresh_due_ && shared_.time.now() < last_load_ + load_spacing) continue;
+            if (refresh_due_ && shared_.time.now() < last_load_ + spacing_) continue;
         }
         if (!shared_.ready) {
             if (refresh_due_) co_await work_->wait(shared_.time.now() + load_spacing);
@@ -60,7 +63,9 @@ asio::awaitable<void> endpoint_keeper::look() {
 
 asio::awaitable<bool> endpoint_keeper::load() {
     refresh_due_ = false;
-    last_load_ = shared_.time.now();
+    const auto now = shared_.time.now();
+    spacing_ = now - last_load_ > quiet_time ? least_spacing : std::min(spacing_ * 2, load_spacing);
+    last_load_ = now;
     auto state = co_await shared_.store.load_endpoints();
     if (!state) {
         telemetry::log_limited(telemetry::level::warn, "endpoints_not_loaded", "load", "the endpoints cannot be read; those known before hold: " + state.error().text);
@@ -73,7 +78,11 @@ asio::awaitable<bool> endpoint_keeper::load() {
 
 void endpoint_keeper::adopt(const ports::shared_state& state) {
     digest_ = state.digest;
-    const auto changed = shared_.endpoints.adopt(state.endpoints, shared_.time.now());
+    auto changed = shared_.endpoints.adopt(state.endpoints, shared_.time.now());
+    // What the database says of them now holds, also when it was enabled again meanwhile or could not be disabled.
+    for (const auto& name : std::exchange(stopped_here_, {})) {
+        if (std::find(changed.begin(), changed.end(), name) == changed.end()) changed.push_back(name);
+    }
     for (const auto& name : changed) {
         const auto to = shared_.endpoints.find(name);
         lane* l = shared_.lanes.find(name);
@@ -138,7 +147,20 @@ std::vector<ports::endpoint_note> endpoint_keeper::health_news() {
     return notes;
 }
 
-void endpoint_keeper::disable(std::string name, std::string reason) { shared_.group.spawn(write_disabled(std::move(name), std::move(reason))); }
+// This relay stops at once: what waits here would get the same answer before the database has it.
+void endpoint_keeper::disable(std::string name, std::string reason) {
+    if (lane* l = shared_.lanes.find(name); l != nullptr && l->to) {
+        auto off = std::make_shared<endpoint>(*l->to);
+        off->usable = false;
+        off->operator_stopped = true;
+        off->reason = reason;
+        l->to = std::move(off);
+        stopped_here_.insert(name);
+        shared_.lanes.refresh(*l);
+        hand_back_queue(shared_, *l);
+    }
+    shared_.group.spawn(write_disabled(std::move(name), std::move(reason)));
+}
 
 asio::awaitable<void> endpoint_keeper::write_disabled(std::string name, std::string reason) {
     auto written = co_await shared_.store.disable_endpoint(name, reason);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ private:
     bool refresh_due_{false};
     bool stopping_{false};
     base::boot_time last_load_{};
+    base::milliseconds spacing_{0};          // between two loads; grows while changes keep coming
+    std::set<std::string> stopped_here_;  // disabled by this relay, and not read back yet
 };
 
 }  // namespace outboxd::relay

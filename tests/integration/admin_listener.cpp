@@ -101,7 +101,8 @@ TEST_CASE("silent connections in every place do not keep a scraper waiting for l
     std::atomic<bool> up{true};
     running_listener server({}, with_state(up));
     std::vector<std::unique_ptr<client>> silent;
-    for (int i = 0; i < 64; ++i) {
+    // Four queues' worth: those behind the first 64 wait to be accepted.
+    for (int i = 0; i < 256; ++i) {
         silent.push_back(std::make_unique<client>(server.port()));
         silent.back()->write("GET /healthz HTTP/1.1\r\nX-Slow: ");
     }

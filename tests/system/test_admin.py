@@ -62,9 +62,11 @@ def test_the_api_shows_what_the_commands_show(cluster, database, relays):
     assert relay.http("/api/v1/status")[0] == 401
     token = {"Authorization": "Bearer admin-token-1"}
     for path, command in (("why/evt_1", ["why", "evt_1"]), ("endpoints", ["endpoint", "list"]), ("events", ["event", "list"]), ("deliveries", ["delivery", "list"])):
-        status, text = relay.http("/api/v1/" + path, headers=token)
-        printed = run_command(*command, "--json", config={"database": {"url": database}})
-        assert status == 200 and json.loads(text) == json.loads(printed.stdout), path
+        def both_say_the_same(path=path, command=command):
+            status, text = relay.http("/api/v1/" + path, headers=token)
+            printed = run_command(*command, "--json", config={"database": {"url": database}})
+            return status == 200 and json.loads(text) == json.loads(printed.stdout)
+        wait_for(both_say_the_same, 20, f"{path} to say what the command says; both tell ages in seconds")
     assert len(json.loads(relay.http("/api/v1/relays", headers=token)[1])) == 1
     assert relay.http("/")[0] == 200 and relay.http("/metrics")[0] == 200
     assert relay.terminate() == 0

@@ -65,10 +65,11 @@ def test_410_disables_the_endpoint_and_is_reported_as_an_event(outbox, relays):
     with Receiver(lambda request: 410 if request.target == "/gone" else 200) as receiver:
         outbox.add_endpoint("gone", receiver.url("/gone"), ["order.*"], PLAIN | {"concurrency": 1})
         outbox.add_endpoint("operator", receiver.url("/operator"), ["outboxd.*"], PLAIN)
-        relays(EVENTS), relays(EVENTS)
+        both = [relays(EVENTS), relays(EVENTS)]
         first = outbox.insert("order.created")
         outbox.wait_outcomes(1, "failed", timeout=10)
         wait_for(lambda: not endpoint_row(outbox, "gone")["enabled"], 5, "a disabled endpoint")
+        wait_for(lambda: all(len(r.records("endpoints_loaded")) >= 2 for r in both), 5, "both relays to have read it")
         later = outbox.insert_many(3, "order.created")
         reports = {r.event_type: r.json() for r in receiver.wait_for(2, 10, lambda r: r.target == "/operator")}
         assert reports["outboxd.endpoint.disabled"]["endpoint"] == "gone"
