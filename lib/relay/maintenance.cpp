@@ -29,8 +29,10 @@ int grown(int batch, int largest) { return std::min(largest, batch + batch / 4 +
 
 bool quiet(const base::error& e) { return e.code == base::errc::cancelled; }
 
+// One reason is one line, however many steps meet it in the same moment.
 void report(std::string_view what, const base::error& e) {
-    if (!quiet(e)) telemetry::log_limited(telemetry::level::warn, "maintenance_failed", what, e.text, {{"step", what}});
+    const std::string_view reason = e.sqlstate.empty() ? base::to_string(e.code) : std::string_view{e.sqlstate};
+    if (!quiet(e)) telemetry::log_limited(telemetry::level::warn, "maintenance_failed", reason, e.text, {{"step", what}});
 }
 
 }  // namespace

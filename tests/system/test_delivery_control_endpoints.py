@@ -82,6 +82,18 @@ def test_410_disables_the_endpoint_and_is_reported_as_an_event(outbox, relays):
         assert {s["status"] for event in later for s in outbox.status_of(event)} == {"pending"}
 
 
+def test_after_a_410_not_one_of_those_that_wait_is_sent(outbox, relays):
+    with Receiver(lambda request: 410) as receiver:
+        outbox.add_endpoint("gone", receiver.url(), settings=PLAIN | {"concurrency": 1})
+        events = outbox.insert_many(50)
+        relay = relays(QUICK)
+        wait_for(lambda: not endpoint_row(outbox, "gone")["enabled"], 10, "a disabled endpoint")
+        wait_for(lambda: len(relay.records("endpoints_loaded")) >= 2, 5, "the relay to have read it")
+        outbox.wait_outcomes(1, "failed", timeout=10)
+        assert len(receiver.snapshot()) == 1
+        assert sorted(outbox.status_of(event)[0]["status"] for event in events) == ["failed"] + ["pending"] * 49
+
+
 def test_the_failure_of_an_operator_event_makes_no_other_one(outbox, relays):
     with Receiver(lambda request: 404) as receiver:
         outbox.add_endpoint("a", receiver.url(), ["*"], PLAIN | {"responses": {"permanent": ["404"]}})
