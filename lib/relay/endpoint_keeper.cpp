@@ -64,7 +64,7 @@ asio::awaitable<void> endpoint_keeper::look() {
 asio::awaitable<bool> endpoint_keeper::load() {
     refresh_due_ = false;
     const auto now = shared_.time.now();
-    spacing_ = now - last_load_ > quiet_time ? least_spacing : std::min(spacing_ * 2, load_spacing);
+    spacing_ = now - last_load_ > quiet_time ? least_spacing : std::clamp(spacing_ * 2, least_spacing, load_spacing);
     last_load_ = now;
     auto state = co_await shared_.store.load_endpoints();
     if (!state) {
